@@ -1,0 +1,1 @@
+"""The worker: claims deliveries, sends them, records what happened."""
