@@ -1,0 +1,244 @@
+-- Taking leases, keeping them, using them, and taking back those that ran out.
+-- Every statement after the claim presents id, worker_id and fencing_token: the guard.
+-- Rows are locked by one primary-key probe each, in id order, so that batches never deadlock
+-- and stale statistics cannot change the plan (the lateral lock is never pulled up; the state is
+-- compared with a column or hidden behind || '', which no partial index can serve).
+
+-- name: claim_due
+-- A skip scan visits the subscriptions that have something waiting, from a rotating cursor on, and takes
+-- a share of each: nobody's backlog delays another's.
+WITH RECURSIVE
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+visited AS (
+    (SELECT d.subscription_id, 1 AS n
+       FROM webhook_deliveries d
+      WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id > %(cursor)s
+      ORDER BY d.subscription_id
+      LIMIT 1)
+    UNION ALL
+    SELECT following.subscription_id, v.n + 1
+      FROM visited v
+     CROSS JOIN LATERAL (
+           SELECT d.subscription_id
+             FROM webhook_deliveries d
+            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id > v.subscription_id
+            ORDER BY d.subscription_id
+            LIMIT 1) following
+     WHERE v.n < %(visits)s
+),
+-- Paused ones are passed over: their deliveries are held. Those of removed ones are claimed, to be dead-lettered.
+open AS MATERIALIZED (
+    SELECT v.n, v.subscription_id, s.resumed_at, h.full_at,
+           greatest(0, %(share)s - coalesce(h.held, 0)) AS room,
+           EXISTS (SELECT FROM webhook_deliveries d
+                    WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+                      AND d.lane = 0 AND d.next_attempt_at <= (SELECT now FROM t)) AS has_live,
+           EXISTS (SELECT FROM webhook_deliveries d
+                    WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+                      AND d.lane = 1 AND d.next_attempt_at <= (SELECT now FROM t)) AS has_replays
+      FROM visited v
+      JOIN webhook_subscriptions s ON s.id = v.subscription_id
+      LEFT JOIN unnest(%(held_subscriptions)s::uuid[], %(held_counts)s::bigint[], %(held_full_at)s::timestamptz[])
+                AS h(subscription_id, held, full_at) ON h.subscription_id = v.subscription_id
+     WHERE s.state = 'active' OR s.removed_at IS NOT NULL
+),
+-- Live ones first; where both wait, replays get a fifth, over turns where the room is less than five.
+lanes AS MATERIALIZED (
+    SELECT o.n, o.subscription_id, o.resumed_at, o.full_at, l.lane,
+           CASE WHEN l.lane = 1 THEN reserve ELSE o.room - reserve END AS room
+      FROM open o
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN NOT o.has_replays THEN 0
+                       WHEN NOT o.has_live THEN o.room
+                       ELSE (o.room + %(turn)s) / 5 END AS reserve) r
+     CROSS JOIN (VALUES (0), (1)) AS l(lane)
+     WHERE (l.lane = 0 AND o.has_live) OR (l.lane = 1 AND o.has_replays)
+),
+-- A suspect may kill its worker: a worker holds one at a time.
+suspects AS MATERIALIZED (
+    SELECT d.id, d.next_attempt_at, o.resumed_at, o.full_at
+      FROM open o
+     CROSS JOIN LATERAL (
+           SELECT d.id, d.next_attempt_at
+             FROM webhook_deliveries d
+            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = o.subscription_id
+              AND d.lane = 2 AND d.next_attempt_at <= (SELECT now FROM t)
+            ORDER BY d.next_attempt_at
+            LIMIT least(%(suspects)s, o.room)
+              FOR NO KEY UPDATE OF d SKIP LOCKED) d
+     LIMIT least(%(suspects)s, %(slots)s)
+),
+due AS MATERIALIZED (
+    SELECT d.id, d.next_attempt_at, l.resumed_at, l.full_at
+      FROM (SELECT * FROM lanes ORDER BY n, lane) l
+     CROSS JOIN LATERAL (
+           SELECT d.id, d.next_attempt_at
+             FROM webhook_deliveries d
+            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = l.subscription_id
+              AND d.lane = l.lane AND d.next_attempt_at <= (SELECT now FROM t)
+            ORDER BY d.next_attempt_at
+            LIMIT l.room
+              FOR NO KEY UPDATE OF d SKIP LOCKED) d
+     LIMIT %(slots)s - (SELECT count(*) FROM suspects)
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'LEASED', worker_id = %(worker_id)s,
+           fencing_token = d.fencing_token + 1,       -- every lease has its own token
+           lease_expires_at = t.now + %(lease)s, seq = d.seq + 1,
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM (SELECT * FROM due UNION ALL SELECT * FROM suspects) p
+     CROSS JOIN t
+     WHERE d.id = p.id
+    RETURNING d.id, d.event_id, d.event_type, d.subscription_id, d.fencing_token, d.seq, d.attempt_count, d.budget_start,
+              d.max_attempts, d.first_attempt_at, d.lane,
+              CASE WHEN p.resumed_at >= p.next_attempt_at THEN 'paused'
+                   WHEN greatest(p.full_at, %(slots_full_at)s) >= p.next_attempt_at THEN 'slot'
+                   ELSE 'worker' END AS waited_for
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, detail, created_at)
+    SELECT m.id, m.seq, 'LEASED', %(worker_id)s, m.fencing_token,
+           jsonb_build_object('lease_seconds', extract(epoch FROM %(lease)s), 'waited_for', m.waited_for), t.now
+      FROM moved m CROSS JOIN t
+)
+SELECT v.visited, v.last, t.now,
+       m.id, m.event_id, m.event_type, m.subscription_id, m.fencing_token, m.attempt_count, m.budget_start,
+       m.max_attempts, m.first_attempt_at, m.lane
+  FROM t
+ CROSS JOIN (SELECT count(*) AS visited, (array_agg(subscription_id ORDER BY n DESC))[1] AS last FROM visited) v
+  LEFT JOIN moved m ON true;
+
+-- name: attempt_many
+-- The lease is re-validated and renewed, and the attempt counted, before its request leaves.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+i AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(urls)s::text[], %(config_versions)s::bigint[])
+                  AS i(id, token, url, config_version)
+),
+held AS MATERIALIZED (
+    SELECT i.*
+      FROM (SELECT * FROM i ORDER BY id) i
+     CROSS JOIN LATERAL (
+           SELECT FROM webhook_deliveries d
+            WHERE d.id = i.id
+              AND d.worker_id = %(worker_id)s          -- guard: this process
+              AND d.fencing_token = i.token            -- guard: this lease
+              AND d.current_state || '' = 'LEASED'     -- guard: not attempted already
+              FOR NO KEY UPDATE OF d) l
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'ATTEMPTED', attempt_count = d.attempt_count + 1, seq = d.seq + 1,
+           lease_expires_at = t.now + %(lease)s, first_attempt_at = coalesce(d.first_attempt_at, t.now),
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM held h CROSS JOIN t
+     WHERE d.id = h.id
+    RETURNING d.id, d.seq, d.fencing_token, d.attempt_count, d.first_attempt_at, h.url, h.config_version
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, detail, created_at)
+    SELECT m.id, m.seq, 'ATTEMPTED', %(worker_id)s, m.fencing_token,
+           jsonb_build_object('attempt', m.attempt_count, 'url', m.url, 'config_version', m.config_version), t.now
+      FROM moved m CROSS JOIN t
+),
+fenced AS (
+    INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, noted_at)
+    SELECT i.id, %(worker_id)s, i.token, 'ATTEMPTED', t.now
+      FROM i CROSS JOIN t
+     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)
+       AND NOT EXISTS (SELECT FROM webhook_delivery_attempts a      -- ours, and committed already
+                        WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
+                          AND a.fencing_token = i.token AND a.state = 'ATTEMPTED')
+    ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
+)
+SELECT m.id, m.attempt_count, m.first_attempt_at, t.now FROM moved m CROSS JOIN t;
+
+-- name: renew_many
+-- Rows that settle or the reaper holds locked are passed over: they come back as not renewed, and are looked at again.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+i AS MATERIALIZED (SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i(id, token)),
+held AS MATERIALIZED (
+    SELECT i.id
+      FROM (SELECT * FROM i ORDER BY id) i
+     CROSS JOIN LATERAL (
+           SELECT FROM webhook_deliveries d
+            WHERE d.id = i.id
+              AND d.worker_id = %(worker_id)s                          -- guard: this process
+              AND d.fencing_token = i.token                            -- guard: this lease
+              AND d.current_state || '' IN ('LEASED', 'ATTEMPTED')     -- guard: still held
+              FOR NO KEY UPDATE OF d SKIP LOCKED) l
+),
+renewed AS (
+    UPDATE webhook_deliveries d SET lease_expires_at = t.now + %(lease)s
+      FROM held h CROSS JOIN t
+     WHERE d.id = h.id
+    RETURNING d.id
+)
+SELECT i.id FROM i WHERE NOT EXISTS (SELECT FROM renewed r WHERE r.id = i.id);
+
+-- name: list_lost
+-- Of these leases, those that are ours no more. Reads without a lock: a row that is merely locked is not lost.
+SELECT i.id
+  FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i(id, token)
+  LEFT JOIN webhook_deliveries d ON d.id = i.id
+ WHERE (d.worker_id, d.fencing_token) IS DISTINCT FROM (%(worker_id)s::text, i.token);
+
+-- name: reap_expired
+-- An expired lease ends the delivery when its budget is spent, or when it has killed its third worker as a suspect.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+expired AS MATERIALIZED (
+    SELECT d.id, d.subscription_id, d.worker_id, d.current_state, d.expiries, d.first_attempt_at,
+           d.expiries >= 2 AS was_suspect,
+           d.current_state = 'ATTEMPTED' AND d.attempt_count - d.budget_start >= d.max_attempts AS is_spent
+      FROM webhook_deliveries d
+     WHERE d.current_state IN ('LEASED', 'ATTEMPTED')
+       AND d.lease_expires_at <= (SELECT now FROM t)   -- guard: not renewed since
+     ORDER BY d.id
+     LIMIT %(batch)s
+       FOR NO KEY UPDATE OF d SKIP LOCKED
+),
+judged AS MATERIALIZED (
+    SELECT e.*,
+           CASE WHEN is_spent OR is_late THEN CASE WHEN was_suspect THEN 'crash_loop' ELSE 'lease_expired' END
+                WHEN was_suspect AND expiries >= 4 THEN 'crash_loop' END AS reason
+      FROM expired e
+     CROSS JOIN t
+      LEFT JOIN webhook_subscriptions s ON s.id = e.subscription_id
+     CROSS JOIN LATERAL (
+           SELECT coalesce(s.retry_preset = 'three-days' AND e.first_attempt_at + interval '72 hours' < t.now, false)
+                  AS is_late) l
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = CASE WHEN j.reason IS NULL THEN 'RETRIED' ELSE 'DLQ' END,
+           worker_id = NULL, lease_expires_at = NULL, seq = d.seq + 2, expiries = d.expiries + 1,
+           lane = CASE WHEN d.expiries + 1 >= 2 THEN 2 ELSE d.lane END,
+           next_attempt_at = CASE WHEN j.reason IS NULL THEN t.now END,
+           dead_at = CASE WHEN j.reason IS NOT NULL THEN t.now END, dead_reason = j.reason,
+           last_error = coalesce(j.reason, 'lease_expired'),
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM judged j CROSS JOIN t
+     WHERE d.id = j.id
+    RETURNING d.id, d.seq, d.fencing_token, d.current_state, d.expiries, j.worker_id AS holder,
+              j.current_state AS from_state, j.reason
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts
+           (delivery_id, seq, state, worker_id, fencing_token, error_message, detail, created_at)
+    SELECT m.id, m.seq - 1, 'LEASE_EXPIRED', m.holder, m.fencing_token, NULL,
+           jsonb_build_object('from_state', m.from_state, 'expiries', m.expiries), t.now
+      FROM moved m CROSS JOIN t
+    UNION ALL
+    SELECT m.id, m.seq, m.current_state, %(worker_id)s, m.fencing_token, NULL,
+           CASE WHEN m.reason IS NULL THEN jsonb_build_object('delay_ms', 0, 'due_at', t.now, 'reason', 'lease_expired')
+                ELSE jsonb_build_object('reason', m.reason) END, t.now
+      FROM moved m CROSS JOIN t
+)
+SELECT m.id, m.current_state, m.from_state, m.holder, m.reason FROM moved m;
+
+-- name: server_start
+SELECT pg_postmaster_start_time() AS started_at, fencepost_now() AS now;

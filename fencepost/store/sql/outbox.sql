@@ -1,0 +1,68 @@
+-- From the outbox to deliveries.
+
+-- name: count_targets
+SELECT count(*) AS targets FROM webhook_subscriptions WHERE removed_at IS NULL;
+
+-- name: lock_outbox
+-- Other workers pass over what this one has in hand.
+SELECT o.id, o.event_id, o.payload, e.event_type, e.content_type
+  FROM webhook_outbox o
+  JOIN webhook_events e ON e.id = o.event_id
+ ORDER BY o.id
+ LIMIT %(batch)s
+   FOR UPDATE OF o SKIP LOCKED;
+
+-- name: fan_out
+-- All of it or nothing: the outbox row goes, and the payload, every delivery and their first trail rows are there.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+i AS MATERIALIZED (
+    SELECT * FROM unnest(%(outbox_ids)s::bigint[], %(key_ids)s::text[], %(sealed)s::bytea[]) AS i(outbox_id, key_id, sealed)
+),
+gone AS (
+    DELETE FROM webhook_outbox o USING i WHERE o.id = i.outbox_id
+    RETURNING o.event_id, o.created_at, i.key_id, i.sealed
+),
+sealed AS (
+    INSERT INTO webhook_payloads (event_id, key_id, sealed)
+    SELECT g.event_id, g.key_id, g.sealed FROM gone g WHERE g.sealed IS NOT NULL
+),
+marked AS (
+    UPDATE webhook_events e SET sealed_by = 'fan-out' FROM gone g WHERE e.id = g.event_id AND g.sealed IS NOT NULL
+),
+-- Active and paused subscriptions that were there when the event was published. '*' never means our own events.
+matched AS MATERIALIZED (
+    SELECT fencepost_uuid7(t.now) AS id, e.id AS event_id, e.event_type, e.node, e.content_type, s.id AS subscription_id,
+           s.max_attempts, g.created_at AS received_at, coalesce(g.key_id, p.key_id) AS key_id,
+           CASE WHEN g.sealed IS NULL THEN 'producer' ELSE 'fan-out' END AS sealed_by
+      FROM gone g
+     CROSS JOIN t
+      JOIN webhook_events e ON e.id = g.event_id
+      LEFT JOIN webhook_payloads p ON p.event_id = e.id
+      JOIN webhook_subscriptions s
+        ON s.removed_at IS NULL AND s.created_at <= e.created_at
+       AND CASE WHEN e.only_subscription_id IS NOT NULL THEN s.id = e.only_subscription_id
+                WHEN e.event_type LIKE 'fencepost.%%' THEN EXISTS (
+                     SELECT FROM unnest(s.event_type_patterns) AS p(pattern)
+                      WHERE p.pattern LIKE 'fencepost.%%' AND e.event_type LIKE p.pattern)
+                ELSE e.event_type LIKE ANY (s.event_type_patterns) END
+),
+made AS (
+    INSERT INTO webhook_deliveries
+           (id, event_id, subscription_id, event_type, current_state, seq, max_attempts, next_attempt_at, created_at,
+            updated_at)
+    SELECT m.id, m.event_id, m.subscription_id, m.event_type, 'ENCRYPTED', 2, m.max_attempts, t.now, t.now, t.now
+      FROM matched m CROSS JOIN t
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, detail, created_at)
+    SELECT m.id, 1, 'RECEIVED', m.node, 0, jsonb_build_object('node', m.node), m.received_at FROM matched m
+    UNION ALL
+    SELECT m.id, 2, 'ENCRYPTED', %(worker_id)s, 0,
+           jsonb_build_object('key_id', m.key_id, 'sealed_by', m.sealed_by), t.now
+      FROM matched m CROSS JOIN t
+)
+SELECT (SELECT count(*) FROM gone) AS events, (SELECT count(*) FROM matched) AS deliveries;
+
+-- name: ensure_partitions
+SELECT webhook_ensure_partitions() AS made;

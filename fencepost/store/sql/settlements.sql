@@ -1,0 +1,132 @@
+-- What came of a lease: an outcome, a refusal, or a release.
+
+-- name: settle_many
+-- One form for every way in which a holder gives its lease back. Guards as in leases.sql.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+i AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(from_states)s::text[], %(to_states)s::text[],
+                  %(facts)s::text[], %(is_outcomes)s::boolean[], %(delays)s::double precision[],
+                  %(refunds)s::bigint[], %(statuses)s::bigint[], %(latencies)s::bigint[], %(errors)s::text[],
+                  %(messages)s::text[], %(details)s::jsonb[], %(reasons)s::text[], %(responses)s::bytea[],
+                  %(pauses)s::boolean[], %(notes)s::text[])
+           AS i(id, token, from_state, to_state, fact, is_outcome, delay, refund, status, latency, error,
+                message, detail, reason, response, pauses, note)
+),
+held AS MATERIALIZED (
+    SELECT i.*
+      FROM (SELECT * FROM i ORDER BY id) i
+     CROSS JOIN LATERAL (
+           SELECT FROM webhook_deliveries d
+            WHERE d.id = i.id
+              AND d.worker_id = %(worker_id)s       -- guard: this process
+              AND d.fencing_token = i.token         -- guard: this lease
+              AND d.current_state = i.from_state    -- guard: not settled already
+              FOR NO KEY UPDATE OF d) l
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = h.to_state, worker_id = NULL, lease_expires_at = NULL,
+           seq = d.seq + CASE WHEN h.fact IS NULL THEN 1 ELSE 2 END,
+           next_attempt_at = t.now + make_interval(secs => h.delay),
+           budget_start = d.budget_start + h.refund,
+           expiries = CASE WHEN h.is_outcome THEN 0 ELSE d.expiries END,
+           lane = CASE WHEN h.is_outcome AND d.lane = 2 THEN 0 ELSE d.lane END,
+           last_status = CASE WHEN h.is_outcome THEN h.status ELSE d.last_status END,
+           last_error = CASE WHEN h.fact = 'RELEASED' THEN d.last_error ELSE h.error END,
+           dead_at = CASE WHEN h.to_state = 'DLQ' THEN t.now END,
+           dead_reason = CASE WHEN h.to_state = 'DLQ' THEN h.reason END,
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM held h CROSS JOIN t
+     WHERE d.id = h.id
+    RETURNING d.id, d.seq, d.fencing_token, d.subscription_id, d.attempt_count, h.to_state, h.fact, h.delay, h.status,
+              h.latency, h.message, h.detail, h.reason, h.response, h.pauses
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts
+           (delivery_id, seq, state, worker_id, fencing_token, http_status_code, latency_ms, error_message, detail,
+            created_at)
+    SELECT m.id, m.seq - 1, m.fact, %(worker_id)s, m.fencing_token, m.status, m.latency, m.message, m.detail, t.now
+      FROM moved m CROSS JOIN t
+     WHERE m.fact IS NOT NULL
+    UNION ALL
+    SELECT m.id, m.seq, m.to_state, %(worker_id)s, m.fencing_token,
+           CASE WHEN m.fact IS NULL THEN m.status END, CASE WHEN m.fact IS NULL THEN m.latency END,
+           CASE WHEN m.fact IS NULL THEN m.message END,
+           CASE m.to_state
+                WHEN 'RETRIED' THEN jsonb_strip_nulls(jsonb_build_object(
+                     'delay_ms', round(m.delay * 1000), 'due_at', t.now + make_interval(secs => m.delay),
+                     'reason', m.reason))
+                WHEN 'DLQ' THEN jsonb_build_object('reason', m.reason)
+                ELSE m.detail END,
+           t.now
+      FROM moved m CROSS JOIN t
+),
+kept AS (
+    INSERT INTO webhook_responses (delivery_id, attempt, sealed, created_at)
+    SELECT m.id, m.attempt_count, m.response, t.now FROM moved m CROSS JOIN t WHERE m.response IS NOT NULL
+),
+paused AS (
+    UPDATE webhook_subscriptions s
+       SET state = 'paused', paused_reason = 'the endpoint answered 410 Gone', paused_at = t.now, updated_at = t.now
+      FROM (SELECT DISTINCT subscription_id FROM moved WHERE pauses) m CROSS JOIN t
+     WHERE s.id = m.subscription_id AND s.state = 'active' AND s.removed_at IS NULL   -- guard: paused once
+    RETURNING s.id, s.paused_reason
+),
+noted AS (
+    INSERT INTO webhook_operator_actions (actor, action, target, params, affected, outcome)
+    SELECT 'worker ' || %(worker_id)s, 'subscription.pause', p.id::text,
+           jsonb_build_object('reason', p.paused_reason), 1, 'done'
+      FROM paused p
+),
+fenced AS (
+    INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, detail, noted_at)
+    SELECT i.id, %(worker_id)s, i.token, i.note,
+           jsonb_strip_nulls(jsonb_build_object('status', i.status, 'latency_ms', i.latency, 'error', i.error)), t.now
+      FROM i CROSS JOIN t
+     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)
+       AND NOT EXISTS (SELECT FROM webhook_delivery_attempts a      -- ours, and committed already
+                        WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
+                          AND a.fencing_token = i.token AND a.state = i.to_state)
+    ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
+    RETURNING delivery_id
+)
+SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p.id IS NOT NULL AS paused
+  FROM i
+  LEFT JOIN moved m ON m.id = i.id
+  LEFT JOIN fenced f ON f.delivery_id = i.id
+  LEFT JOIN paused p ON p.id = m.subscription_id;
+
+-- name: note_failing
+INSERT INTO webhook_failing_subscriptions (subscription_id, since)
+SELECT id, fencepost_now() FROM unnest(%(ids)s::uuid[]) AS i(id) ORDER BY id
+ON CONFLICT (subscription_id) DO NOTHING;
+
+-- name: note_succeeding
+DELETE FROM webhook_failing_subscriptions f
+ USING (SELECT f.subscription_id FROM webhook_failing_subscriptions f
+         WHERE f.subscription_id = ANY (%(ids)s) ORDER BY f.subscription_id FOR UPDATE SKIP LOCKED) g
+ WHERE f.subscription_id = g.subscription_id;
+
+-- name: pause_failing
+-- Failing without one success for five days. The note is the start; a newer one is a newer start.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+paused AS (
+    UPDATE webhook_subscriptions s
+       SET state = 'paused', paused_at = t.now, updated_at = t.now,
+           paused_reason = 'failing without one success since ' || to_char(f.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'
+      FROM webhook_failing_subscriptions f CROSS JOIN t
+     WHERE s.id = f.subscription_id AND f.since <= t.now - %(after)s::interval
+       AND s.state = 'active' AND s.removed_at IS NULL                                -- guard: paused once
+    RETURNING s.id, s.paused_reason
+),
+forgotten AS (
+    DELETE FROM webhook_failing_subscriptions f USING paused p WHERE f.subscription_id = p.id
+)
+INSERT INTO webhook_operator_actions (actor, action, target, params, affected, outcome)
+SELECT 'worker ' || %(worker_id)s, 'subscription.pause', p.id::text,
+       jsonb_build_object('reason', p.paused_reason), 1, 'done'
+  FROM paused p
+RETURNING target;

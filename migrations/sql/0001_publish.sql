@@ -1,0 +1,2 @@
+-- The doors for producers.
+SELECT 1;
