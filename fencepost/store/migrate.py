@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -90,7 +91,7 @@ def check_revision(conn: Connection[Any]) -> None:
 def _prepare(conn: Connection[Any], schema: str) -> None:
     """Make the roles and the schema, as the login itself."""
     for role in ROLES:
-        _settle_race(lambda role=role: _ensure_role(conn, role))
+        _settle_race(partial(_ensure_role, conn, role))
     owner, others = sql.Identifier(ROLES[0]), sql.SQL(", ").join(map(sql.Identifier, ROLES[1:]))
     place = sql.Identifier(schema)
     exists = conn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone()
@@ -110,8 +111,8 @@ def _ensure_role(conn: Connection[Any], role: str) -> None:
         conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(name))
     # From 16 on, who creates a role may hand it out, but does not belong to it.
     belongs = conn.execute(
-        "SELECT rolsuper OR EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
-        " WHERE g.rolname = %s AND m.member = r.oid"
+        "SELECT rolsuper OR EXISTS (SELECT FROM pg_auth_members m"
+        " JOIN pg_roles g ON g.oid = m.roleid WHERE g.rolname = %s AND m.member = r.oid"
         " AND coalesce((to_jsonb(m) ->> 'set_option')::boolean, true))"
         " FROM pg_roles r WHERE rolname = current_user",
         (role,),
@@ -121,7 +122,7 @@ def _ensure_role(conn: Connection[Any], role: str) -> None:
 
 
 def _settle_race(step: Callable[[], None]) -> None:
-    """Repeat a step on roles, which all databases of the server share, while another does it too."""
+    """Repeat a step on roles, which all databases share, while another does it too."""
     for attempt in range(20):
         try:
             return step()

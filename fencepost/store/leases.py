@@ -1,0 +1,236 @@
+"""Leases: claimed in batches, renewed while requests run, taken back when they run out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row, dict_row, scalar_row
+
+from fencepost.model import Lease
+from fencepost.store.queries import load
+
+_SQL = load("leases.sql")
+FIRST = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A delivery that this worker has just leased."""
+
+    lease: Lease
+    event_id: UUID
+    event_type: str
+    subscription_id: UUID
+    attempt_count: int
+    budget_start: int
+    max_attempts: int
+    first_attempt_at: datetime | None
+    """Of this budget; None before its first attempt."""
+    is_suspect: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a worker can start now.
+
+    Attributes:
+        slots: how many requests it could send at once.
+        share: how many of them one subscription may take.
+        held: what each subscription already has in flight here.
+        full_at: when a subscription's share was last used up, database time.
+        slots_full_at: when all slots were last in use, database time; None: never.
+        may_take_suspect: whether it holds none.
+    """
+
+    slots: int
+    share: int
+    held: Mapping[UUID, int] = field(default_factory=dict)
+    full_at: Mapping[UUID, datetime] = field(default_factory=dict)
+    slots_full_at: datetime | None = None
+    may_take_suspect: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What one claim found.
+
+    Attributes:
+        claimed: the leases taken.
+        now: database time of the claim.
+        visited: how many subscriptions with something waiting were looked at.
+        cursor: where the next claim goes on; ``FIRST`` when this one came to the end.
+    """
+
+    claimed: tuple[Claimed, ...]
+    now: datetime
+    visited: int
+    cursor: UUID
+
+
+def claim_due(
+    conn: Connection[Any],
+    *,
+    worker_id: str,
+    lease: timedelta,
+    room: Room,
+    cursor: UUID = FIRST,
+    visits: int = 200,
+    turn: int = 0,
+) -> Claims:
+    """Lease what is due and can start now, a share of each subscription.
+
+    Args:
+        conn: the caller commits.
+        worker_id: unique to this process.
+        lease: how long the leases last.
+        room: what can be started.
+        cursor: from the claim before; the scan goes on behind it.
+        visits: how many subscriptions to look at, at most.
+        turn: 0 to 4, another each time: who gets the odd slot, live ones or replays.
+    """
+    known = list(room.held.keys() | room.full_at.keys())
+    with conn.cursor(row_factory=dict_row) as cur:
+        rows = cur.execute(
+            _SQL.claim_due,
+            {
+                "worker_id": worker_id,
+                "lease": lease,
+                "cursor": cursor,
+                "visits": visits,
+                "turn": turn,
+                "slots": room.slots,
+                "share": room.share,
+                "suspects": int(room.may_take_suspect),
+                "slots_full_at": room.slots_full_at,
+                "held_subscriptions": known,
+                "held_counts": [room.held.get(id_, 0) for id_ in known],
+                "held_full_at": [room.full_at.get(id_) for id_ in known],
+            },
+        ).fetchall()
+    first = rows[0]
+    return Claims(
+        claimed=tuple(_claimed(row, worker_id) for row in rows if row["id"] is not None),
+        now=first["now"],
+        visited=first["visited"],
+        cursor=FIRST if first["visited"] < visits else first["last"],
+    )
+
+
+def _claimed(row: Mapping[str, Any], worker_id: str) -> Claimed:
+    return Claimed(
+        lease=Lease(row["id"], worker_id, row["fencing_token"]),
+        event_id=row["event_id"],
+        event_type=row["event_type"],
+        subscription_id=row["subscription_id"],
+        attempt_count=row["attempt_count"],
+        budget_start=row["budget_start"],
+        max_attempts=row["max_attempts"],
+        first_attempt_at=row["first_attempt_at"],
+        is_suspect=row["lane"] == 2,  # noqa: PLR2004 - the suspects' lane
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A delivery whose ATTEMPTED row is written: its request may leave.
+
+    ``now`` is the database's time of the row: the request's timestamp.
+    """
+
+    id: UUID
+    attempt_count: int
+    first_attempt_at: datetime
+    now: datetime
+
+
+def attempt_many(
+    conn: Connection[Any],
+    attempts: Sequence[tuple[Lease, str, int]],
+    *,
+    worker_id: str,
+    lease: timedelta,
+) -> dict[UUID, Attempted]:
+    """Re-validate and renew leases, and count their attempts, just before the requests.
+
+    Args:
+        conn: the caller commits, and sends nothing before that.
+        attempts: the leases, each with the masked URL and its configuration's version.
+        worker_id: this process.
+        lease: how long the leases last from now.
+
+    Returns:
+        The deliveries that may be sent. One that is missing was lost: the write was
+        refused and noted, and nothing of it may leave.
+    """
+    with conn.cursor(row_factory=class_row(Attempted)) as cur:
+        rows = cur.execute(
+            _SQL.attempt_many,
+            {
+                "worker_id": worker_id,
+                "lease": lease,
+                "ids": [lease_.delivery_id for lease_, _, _ in attempts],
+                "tokens": [lease_.fencing_token for lease_, _, _ in attempts],
+                "urls": [url for _, url, _ in attempts],
+                "config_versions": [version for _, _, version in attempts],
+            },
+        ).fetchall()
+    return {row.id: row for row in rows}
+
+
+def renew_many(
+    conn: Connection[Any], leases: Sequence[Lease], *, worker_id: str, lease: timedelta
+) -> frozenset[UUID]:
+    """Extend leases from now; give the deliveries whose lease is lost.
+
+    A row that another statement has locked is neither renewed nor lost: the next beat
+    looks again.
+    """
+    params = {
+        "worker_id": worker_id,
+        "lease": lease,
+        "ids": [held.delivery_id for held in leases],
+        "tokens": [held.fencing_token for held in leases],
+    }
+    with conn.cursor(row_factory=scalar_row) as cur:
+        missed = set(cur.execute(_SQL.renew_many, params).fetchall())
+        if not missed:
+            return frozenset()
+        left = [held for held in leases if held.delivery_id in missed]
+        params["ids"] = [held.delivery_id for held in left]
+        params["tokens"] = [held.fencing_token for held in left]
+        return frozenset(cur.execute(_SQL.list_lost, params).fetchall())
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """A delivery taken back from a worker that let its lease run out."""
+
+    id: UUID
+    current_state: str
+    from_state: str
+    holder: str
+    reason: str | None
+
+
+def reap_expired(conn: Connection[Any], *, worker_id: str, batch: int = 200) -> list[Reaped]:
+    """Take expired leases back: due at once, or dead when nothing is left to try.
+
+    Args:
+        conn: the caller commits.
+        worker_id: who reaps, for the trail.
+        batch: how many at most; as many found means that there may be more.
+    """
+    with conn.cursor(row_factory=class_row(Reaped)) as cur:
+        return cur.execute(_SQL.reap_expired, {"worker_id": worker_id, "batch": batch}).fetchall()
+
+
+def read_server_start(conn: Connection[Any]) -> tuple[datetime, datetime]:
+    """Give when the server was started, and its time now."""
+    row = conn.execute(_SQL.server_start).fetchone()
+    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+    return row[0], row[1]

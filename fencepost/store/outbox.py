@@ -1,0 +1,80 @@
+"""The outbox: what producers committed becomes deliveries, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from fencepost.store.queries import load
+
+_SQL = load("outbox.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A committed event that has met no subscription yet.
+
+    ``payload`` is there when it came in clear, and None when its producer sealed it.
+    """
+
+    id: int
+    event_id: UUID
+    payload: bytes | None = field(repr=False)
+    event_type: str
+    content_type: str
+
+
+def count_targets(conn: Connection[Any]) -> int:
+    """Count the subscriptions that an event could meet: the batch is sized by it."""
+    row = conn.execute(_SQL.count_targets).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def lock_outbox(conn: Connection[Any], batch: int) -> list[OutboxRow]:
+    """Take the oldest outbox rows that no other worker has in hand.
+
+    Args:
+        conn: inside a transaction, which ``fan_out`` ends.
+        batch: how many at most.
+    """
+    with conn.cursor(row_factory=class_row(OutboxRow)) as cur:
+        return cur.execute(_SQL.lock_outbox, {"batch": batch}).fetchall()
+
+
+def fan_out(
+    conn: Connection[Any],
+    rows: Sequence[tuple[OutboxRow, str | None, bytes | None]],
+    *,
+    worker_id: str,
+) -> int:
+    """Turn locked outbox rows into deliveries to every matching subscription.
+
+    Args:
+        conn: in the transaction that locked them.
+        rows: each with the key id and ciphertext of what was in clear, else None, None.
+        worker_id: this process, for the trail.
+
+    Returns:
+        How many deliveries were made; an event that meets no subscription makes none.
+    """
+    row = conn.execute(
+        _SQL.fan_out,
+        {
+            "worker_id": worker_id,
+            "outbox_ids": [item.id for item, _, _ in rows],
+            "key_ids": [key_id for _, key_id, _ in rows],
+            "sealed": [sealed for _, _, sealed in rows],
+        },
+    ).fetchone()
+    return 0 if row is None else int(row[1])
+
+
+def ensure_partitions(conn: Connection[Any]) -> int:
+    """Make the trail's partitions for the coming days; give how many were new."""
+    row = conn.execute(_SQL.ensure_partitions).fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,36 @@
+"""The registry of workers: shown to people, needed by nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from psycopg import Connection
+
+from fencepost.store.queries import load
+
+_SQL = load("registry.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker says of itself at each beat; ``state`` is running, draining or stopped."""
+
+    worker_id: str
+    node: str
+    version: str
+    transport: str
+    concurrency: int
+    in_flight: int
+    state: str
+
+
+def beat(conn: Connection[Any], what: Beat) -> None:
+    """Say that a worker is alive, or has stopped."""
+    conn.execute(_SQL.beat, asdict(what))
+
+
+def forget_workers(conn: Connection[Any], *, after: timedelta = timedelta(days=7)) -> None:
+    """Drop the workers that have been silent for long."""
+    conn.execute(_SQL.forget_workers, {"after": after})
