@@ -1,0 +1,210 @@
+"""Trail rows to segments of time: one function for page, API and command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import zip_longest
+from typing import Final
+
+from fencepost.model import Delivery, FencedWrite, TrailRow
+from fencepost.states import Fact, State
+
+
+class SegmentKind(StrEnum):
+    """What a delivery was doing. Source: CONTRACT section 7."""
+
+    INGEST = "ingest"  # taken in, not sealed yet
+    WAITING = "waiting"  # due, but no worker has claimed it
+    SLEEPING = "sleeping"  # not due yet
+    HELD = "held"  # due, but its subscription is paused
+    PREPARING = "preparing"  # leased, no request yet
+    IN_FLIGHT = "in_flight"  # the request is out
+    FENCED = "fenced"  # beside the others: a worker ran on without its lease
+    PARKED = "parked"  # finished, until somebody replays it
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One stretch of a delivery's time.
+
+    Attributes:
+        kind: what it was doing.
+        start_ms: since the first row of the trail.
+        duration_ms: never negative; an open segment's runs until the timeline's ``now``.
+        worker_id: who held it; for ``ingest`` the node; None while nobody did.
+        fencing_token: of that holder.
+        attempt: the attempt it belongs to or waits for; None for ``ingest`` and ``parked``.
+        outcome: the state of the row that ended it; for ``fenced`` what would have been written;
+            None for an open segment and for a sleep that ended because its time had come.
+        is_open: it has not ended yet.
+    """
+
+    kind: SegmentKind
+    start_ms: int
+    duration_ms: int
+    worker_id: str | None = None
+    fencing_token: int | None = None
+    attempt: int | None = None
+    outcome: str | None = None
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The whole story of one delivery.
+
+    Attributes:
+        rows: the trail, in the order of ``seq``.
+        segments: in order; all but the ``fenced`` ones follow each other without a gap, a fenced
+            one stands right after the segment whose lease ran out.
+        fenced: the late writes that were refused, in the order of their arrival.
+        total_ms: what the segments that are not ``fenced`` add up to.
+    """
+
+    rows: tuple[TrailRow, ...]
+    segments: tuple[Segment, ...]
+    fenced: tuple[FencedWrite, ...]
+    total_ms: int
+
+
+_KIND_AFTER: Final = {
+    State.RECEIVED: SegmentKind.INGEST,
+    State.ENCRYPTED: SegmentKind.WAITING,
+    State.LEASED: SegmentKind.PREPARING,
+    State.ATTEMPTED: SegmentKind.IN_FLIGHT,
+    State.RETRIED: SegmentKind.WAITING,
+    State.DELIVERED: SegmentKind.PARKED,
+    State.DLQ: SegmentKind.PARKED,
+}
+_FACTS: Final = frozenset(Fact)
+_OWNED: Final = frozenset({SegmentKind.INGEST, SegmentKind.PREPARING, SegmentKind.IN_FLIGHT})
+_OUTSIDE_ATTEMPTS: Final = frozenset({SegmentKind.INGEST, SegmentKind.PARKED})
+
+
+def build(
+    rows: Sequence[TrailRow],
+    *,
+    delivery: Delivery,
+    fenced: Sequence[FencedWrite],
+    now: datetime,
+    is_paused: bool = False,
+) -> Timeline:
+    """Turn a trail into segments.
+
+    Args:
+        rows: the delivery's whole trail in the order of ``seq``.
+        delivery: tells when the newest row falls due, should the row itself not say.
+        fenced: the delivery's refused late writes.
+        now: the database's clock, aware; only open segments depend on it.
+        is_paused: whether the subscription is paused now: then an open wait is ``held``.
+    """
+    late = tuple(sorted(fenced, key=lambda write: write.noted_at))
+    if not rows:
+        return Timeline((), (), late, 0)
+    tape = _Tape(rows[0].created_at, now)
+    attempts = 0
+    for row, ending in zip_longest(rows, rows[1:]):
+        attempts += row.state == State.ATTEMPTED
+        if row.state in _FACTS:
+            continue  # it ended the segment before it, and the row after it starts the next
+        if row.state == State.DELIVERED and ending is None:
+            break  # nothing grows after delivery
+        segment = _begin(row, attempts)
+        if segment.kind is SegmentKind.WAITING:
+            due = _due_at(row, delivery)
+            if due is not None and tape.is_ahead(due):
+                asleep = replace(segment, kind=SegmentKind.SLEEPING)
+                if (ending.created_at if ending else now) < due:
+                    tape.add(asleep, ending)
+                    continue
+                tape.add_until(asleep, due)
+            if _was_held(ending, is_paused=is_paused):
+                segment = replace(segment, kind=SegmentKind.HELD)
+        tape.add(segment, ending)
+    return Timeline(tuple(rows), _with_fenced(tape, late), late, tape.end_ms)
+
+
+class _Tape:
+    """Segments end to end: each starts where the last one ended, and none runs backwards."""
+
+    def __init__(self, origin: datetime, now: datetime) -> None:
+        self._origin = origin
+        self._now = now
+        self.end_ms = 0
+        self.segments: list[Segment] = []
+
+    def milliseconds(self, moment: datetime) -> int:
+        """Count from the first row, rounded down, so that neighbours meet exactly."""
+        return (moment - self._origin) // timedelta(milliseconds=1)
+
+    def is_ahead(self, moment: datetime) -> bool:
+        """Say whether ``moment`` is later than the end of the tape."""
+        return self.milliseconds(moment) > self.end_ms
+
+    def add(self, segment: Segment, ending: TrailRow | None) -> None:
+        """Append what ended with ``ending``, or is still open."""
+        if ending is None:
+            self.add_until(replace(segment, is_open=True), self._now)
+        else:
+            self.add_until(replace(segment, outcome=ending.state), ending.created_at)
+
+    def add_until(self, segment: Segment, moment: datetime) -> None:
+        """Append what ended at ``moment``; when that is past already, it took no time."""
+        start = self.end_ms
+        self.end_ms = max(start, self.milliseconds(moment))
+        self.segments.append(replace(segment, start_ms=start, duration_ms=self.end_ms - start))
+
+
+def _begin(row: TrailRow, attempts: int) -> Segment:
+    kind = _KIND_AFTER[State(row.state)]
+    attempt = attempts if kind is SegmentKind.IN_FLIGHT else attempts + 1
+    is_owned = kind in _OWNED
+    return Segment(
+        kind,
+        start_ms=0,
+        duration_ms=0,
+        worker_id=row.worker_id if is_owned else None,
+        fencing_token=row.fencing_token if is_owned else None,
+        attempt=None if kind in _OUTSIDE_ATTEMPTS else attempt,
+    )
+
+
+def _due_at(row: TrailRow, delivery: Delivery) -> datetime | None:
+    detail = row.detail or {}
+    due, delay = detail.get("due_at"), detail.get("delay_ms")
+    if isinstance(due, str):
+        return datetime.fromisoformat(due)
+    if isinstance(delay, int | float):
+        return row.created_at + timedelta(milliseconds=delay)
+    return delivery.next_attempt_at if delivery.seq == row.seq else None
+
+
+def _was_held(ending: TrailRow | None, *, is_paused: bool) -> bool:
+    if ending is None:
+        return is_paused
+    return (ending.detail or {}).get("waited_for") == "paused"
+
+
+def _with_fenced(tape: _Tape, late: Sequence[FencedWrite]) -> tuple[Segment, ...]:
+    """Put each refused write right after the segment during which its lease ran out."""
+    segments = list(tape.segments)
+    for write in reversed(late):
+        start, attempt, place = tape.milliseconds(write.noted_at), None, len(segments)
+        for index, held in enumerate(segments):
+            if (held.worker_id, held.fencing_token) == (write.worker_id, write.fencing_token):
+                start = held.start_ms + held.duration_ms
+                attempt, place = held.attempt, index + 1
+        fenced = Segment(
+            SegmentKind.FENCED,
+            start_ms=start,
+            duration_ms=max(0, tape.milliseconds(write.noted_at) - start),
+            worker_id=write.worker_id,
+            fencing_token=write.fencing_token,
+            attempt=attempt,
+            outcome=write.would_write,
+        )
+        segments.insert(place, fenced)
+    return tuple(segments)
