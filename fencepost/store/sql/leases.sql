@@ -30,16 +30,23 @@ visited AS (
 open AS MATERIALIZED (
     SELECT v.n, v.subscription_id, s.resumed_at, h.full_at,
            greatest(0, %(share)s - coalesce(h.held, 0)) AS room,
-           EXISTS (SELECT FROM webhook_deliveries d
-                    WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-                      AND d.lane = 0 AND d.next_attempt_at <= (SELECT now FROM t)) AS has_live,
-           EXISTS (SELECT FROM webhook_deliveries d
-                    WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-                      AND d.lane = 1 AND d.next_attempt_at <= (SELECT now FROM t)) AS has_replays
+           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays
       FROM visited v
       JOIN webhook_subscriptions s ON s.id = v.subscription_id
       LEFT JOIN unnest(%(held_subscriptions)s::uuid[], %(held_counts)s::bigint[], %(held_full_at)s::timestamptz[])
                 AS h(subscription_id, held, full_at) ON h.subscription_id = v.subscription_id
+      -- Ordered and limited, not EXISTS, which may become a hash over the whole index, nor unordered,
+      -- which may become a sequential scan: both were measured.
+      LEFT JOIN LATERAL (
+           SELECT true AS waits FROM webhook_deliveries d
+            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+              AND d.lane = 0 AND d.next_attempt_at <= (SELECT now FROM t)
+            ORDER BY d.next_attempt_at LIMIT 1) live ON true
+      LEFT JOIN LATERAL (
+           SELECT true AS waits FROM webhook_deliveries d
+            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+              AND d.lane = 1 AND d.next_attempt_at <= (SELECT now FROM t)
+            ORDER BY d.next_attempt_at LIMIT 1) replays ON true
      WHERE s.state = 'active' OR s.removed_at IS NOT NULL
 ),
 -- Live ones first; where both wait, replays get a fifth, over turns where the room is less than five.

@@ -1,0 +1,101 @@
+"""A ``DeliveryFilter`` as a WHERE clause over ``webhook_deliveries d``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, TypeAlias, cast
+from uuid import UUID
+
+from psycopg import Connection, sql
+from psycopg.rows import scalar_row
+
+from fencepost.filters import DeliveryFilter
+from fencepost.globs import to_like
+from fencepost.store.queries import load
+
+_SQL = load("conditions.sql")
+_CLOCK = load("clock.sql")
+_Part: TypeAlias = tuple[sql.Composable, dict[str, Any]]
+_ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
+
+
+def pin(conn: Connection[Any], scope: DeliveryFilter) -> DeliveryFilter:
+    """Count relative bounds back from the database's clock."""
+    return scope.pinned(read_clock(conn)) if scope.is_relative else scope
+
+
+def read_clock(conn: Connection[Any]) -> datetime:
+    """Give the only clock's time."""
+    with conn.cursor(row_factory=scalar_row) as cur:
+        return cast("datetime", cur.execute(_CLOCK.read_clock).fetchone())
+
+
+def where(scope: DeliveryFilter) -> tuple[sql.Composed, dict[str, Any]]:
+    """Write the conditions and their parameters, whose names begin with ``f_``.
+
+    Args:
+        scope: pinned: without relative bounds.
+    """
+    parts = [*_what(scope), *_range(scope), *_answers(scope), *_touched(scope)]
+    conditions = [condition for condition, _ in parts] or [sql.SQL(_SQL.everything)]
+    params = {name: value for _, given in parts for name, value in given.items()}
+    return sql.SQL("\n AND ").join(conditions), params
+
+
+def _what(scope: DeliveryFilter) -> Iterator[_Part]:
+    if scope.id:
+        yield sql.SQL(_SQL.id), {"f_id": list(scope.id)}
+    if len(scope.sub) == 1:
+        yield sql.SQL(_SQL.sub_one), {"f_sub": scope.sub[0]}
+    elif scope.sub:
+        yield sql.SQL(_SQL.sub_many), {"f_sub": list(scope.sub)}
+    if scope.state:
+        states = sql.SQL(", ").join(sql.Literal(str(state)) for state in scope.state)
+        yield sql.SQL(_SQL.state).format(states=states), {}
+    if scope.type:
+        yield sql.SQL(_SQL.type), {"f_type": [to_like(glob) for glob in scope.type]}
+
+
+def _answers(scope: DeliveryFilter) -> Iterator[_Part]:
+    if scope.code:
+        lows, highs = [code.low for code in scope.code], [code.high for code in scope.code]
+        yield sql.SQL(_SQL.code), {"f_code_low": lows, "f_code_high": highs}
+    if scope.err:
+        yield sql.SQL(_SQL.err), {"f_err": [str(item) for item in scope.err]}
+    if scope.min_attempts is not None:
+        yield sql.SQL(_SQL.min_attempts), {"f_min_attempts": scope.min_attempts}
+    if scope.max_attempts is not None:
+        yield sql.SQL(_SQL.max_attempts), {"f_max_attempts": scope.max_attempts}
+
+
+def _touched(scope: DeliveryFilter) -> Iterator[_Part]:
+    if scope.q is not None:
+        yield _search(scope.q)
+    if scope.replay is not None:
+        yield sql.SQL(_SQL.replay), {"f_replay": scope.replay}
+    if scope.worker is not None:
+        yield sql.SQL(_SQL.worker), {"f_worker": scope.worker}
+    if scope.discarded is not None:
+        yield sql.SQL(_SQL.discarded if scope.discarded else _SQL.not_discarded), {}
+
+
+def _range(scope: DeliveryFilter) -> Iterator[_Part]:
+    if scope.is_relative:
+        raise ValueError("pin the filter first")
+    if scope.since is not None:
+        found = _SQL.entered_since if scope.is_by_entry else _SQL.since
+        yield sql.SQL(found), {"f_since": scope.since}
+    if scope.until is not None:
+        found = _SQL.entered_until if scope.is_by_entry else _SQL.until
+        yield sql.SQL(found), {"f_until": scope.until}
+
+
+def _search(text: str) -> _Part:
+    """Look for an id by its beginning, from eight hexadecimal digits on, and for a whole key."""
+    digits = text.replace("-", "").lower()
+    if not _ID_PREFIX.fullmatch(digits):
+        return sql.SQL(_SQL.q_key), {"f_q": text}
+    low, high = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    return sql.SQL(_SQL.q_id), {"f_q": text, "f_q_low": low, "f_q_high": high}

@@ -1,0 +1,173 @@
+"""Deliveries, their trails, and what receivers answered: the reading side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+from psycopg import Connection, sql
+from psycopg.rows import class_row, kwargs_row, scalar_row
+
+from fencepost.cursors import Page, Position
+from fencepost.errors import NotFoundError
+from fencepost.filters import DeliveryFilter
+from fencepost.keyring import Keyring
+from fencepost.model import Delivery, FencedWrite, TrailRow
+from fencepost.states import State
+from fencepost.store.conditions import pin, where
+from fencepost.store.queries import load
+
+_SQL = load("deliveries.sql")
+_COLUMNS = sql.SQL(_SQL.columns)
+
+
+def list_deliveries(
+    conn: Connection[Any],
+    scope: DeliveryFilter,
+    *,
+    limit: int = 50,
+    after: Position | None = None,
+    before: Position | None = None,
+) -> Page[Delivery]:
+    """List deliveries, the newest first; dead letters alone by the moment of entry, latest first.
+
+    Args:
+        conn: reads only.
+        scope: which ones; relative bounds count back from the database's clock.
+        limit: of one page, 1 to 200.
+        after: continue with older ones, right after this row.
+        before: the newer ones right before this row; never both.
+    """
+    scope = pin(conn, scope)
+    by_entry, backwards = scope.is_by_entry, before is not None
+    key = before if backwards else after
+    several = len(scope.sub) > 1
+    conditions, params = where(replace(scope, sub=()) if several else scope)
+    query = sql.SQL(_SQL.list_deliveries_of_many if several else _SQL.list_deliveries).format(
+        columns=_COLUMNS,
+        conditions=conditions,
+        keyset=sql.SQL(_keyset(key, by_entry=by_entry, backwards=backwards)),
+        order=sql.SQL(_order(by_entry=by_entry, backwards=backwards)),
+    )
+    params |= {"limit": limit + 1}
+    if several:
+        params |= {"f_sub": list(scope.sub)}
+    if key is not None:
+        params |= {"key_id": key.id, "key_at": key.at}
+    with conn.cursor(row_factory=kwargs_row(_delivery)) as cur:
+        found = cur.execute(query, params).fetchall()
+    more, rows = len(found) > limit, found[:limit]
+    if backwards:
+        rows.reverse()
+    if not rows:
+        return Page((), None, None)
+    first, last = (_position(row, by_entry=by_entry) for row in (rows[0], rows[-1]))
+    has_next, has_prev = (True, more) if backwards else (more, after is not None)
+    return Page(rows, last if has_next else None, first if has_prev else None)
+
+
+def _keyset(key: Position | None, *, by_entry: bool, backwards: bool) -> str:
+    if key is None:
+        return _SQL.from_the_start
+    if by_entry:
+        return _SQL.entered_after if backwards else _SQL.entered_before
+    return _SQL.newer_than if backwards else _SQL.older_than
+
+
+def _order(*, by_entry: bool, backwards: bool) -> str:
+    if by_entry:
+        return _SQL.first_entered_first if backwards else _SQL.last_entered_first
+    return _SQL.oldest_first if backwards else _SQL.newest_first
+
+
+def _position(row: Delivery, *, by_entry: bool) -> Position:
+    return Position(row.id, row.dead_at if by_entry else None)
+
+
+def _delivery(*, current_state: str, **rest: Any) -> Delivery:  # noqa: ANN401 - the rest of a row
+    return Delivery(current_state=State(current_state), **rest)
+
+
+def get_delivery(conn: Connection[Any], delivery_id: UUID) -> Delivery:
+    """Give one delivery.
+
+    Raises:
+        NotFoundError: there is none with this id, or no longer.
+    """
+    query = sql.SQL(_SQL.get_delivery).format(columns=_COLUMNS)
+    with conn.cursor(row_factory=kwargs_row(_delivery)) as cur:
+        found = cur.execute(query, {"id": delivery_id}).fetchone()
+    if found is None:
+        raise NotFoundError(f"There is no delivery {delivery_id}.")
+    return found
+
+
+def list_of_event(conn: Connection[Any], event_id: UUID) -> list[Delivery]:
+    """List the deliveries of one event, in the order in which they were made."""
+    query = sql.SQL(_SQL.list_of_event).format(columns=_COLUMNS)
+    with conn.cursor(row_factory=kwargs_row(_delivery)) as cur:
+        return cur.execute(query, {"event_id": event_id}).fetchall()
+
+
+def read_trail(conn: Connection[Any], delivery_id: UUID) -> list[TrailRow]:
+    """Read the trail of a delivery in the order of ``seq``; empty when there is none."""
+    with conn.cursor(row_factory=class_row(TrailRow)) as cur:
+        return cur.execute(_SQL.read_trail, {"id": delivery_id}).fetchall()
+
+
+def read_fenced(conn: Connection[Any], delivery_id: UUID) -> list[FencedWrite]:
+    """Read the late writes to a delivery that fencing refused, oldest first."""
+    with conn.cursor(row_factory=class_row(FencedWrite)) as cur:
+        return cur.execute(_SQL.read_fenced, {"id": delivery_id}).fetchall()
+
+
+def read_response(
+    conn: Connection[Any], endpoint_keyring: Keyring, delivery_id: UUID, attempt: int
+) -> Mapping[str, Any] | None:
+    """Read what the receiver answered to one attempt; None where it was not kept.
+
+    Args:
+        conn: reads only.
+        endpoint_keyring: opens it.
+        delivery_id: of the delivery.
+        attempt: the ``attempt_count`` of the request.
+
+    Raises:
+        KeyUnavailableError: its key is not in the keyring.
+        UndecryptableError: it was changed since.
+    """
+    with conn.cursor(row_factory=scalar_row) as cur:
+        sealed = cur.execute(_SQL.read_response, {"id": delivery_id, "attempt": attempt}).fetchone()
+    if sealed is None:
+        return None
+    text = endpoint_keyring.open(sealed, context=("response", str(delivery_id), str(attempt)))
+    return cast("Mapping[str, Any]", json.loads(text))
+
+
+def count_by_state(conn: Connection[Any], sub: UUID | None = None) -> dict[State, int]:
+    """Count the deliveries in every state, exactly; a state that has none counts 0.
+
+    Args:
+        conn: reads only.
+        sub: of one subscription; None: of all, which reads the whole table.
+    """
+    counts = dict.fromkeys(State, 0)
+    query = _SQL.count_by_state if sub is None else _SQL.count_by_state_of
+    for state, count in conn.execute(query, {"sub": sub}):
+        counts[State(state)] = count
+    return counts
+
+
+def count_capped(conn: Connection[Any], scope: DeliveryFilter, cap: int = 10_000) -> int:
+    """Count what a filter matches, up to a limit.
+
+    Returns:
+        The exact number up to ``cap``; ``cap + 1`` stands for "more than ``cap``".
+    """
+    conditions, params = where(pin(conn, scope))
+    query = sql.SQL(_SQL.count_capped).format(conditions=conditions)
+    with conn.cursor(row_factory=scalar_row) as cur:
+        return cast("int", cur.execute(query, params | {"most": cap + 1}).fetchone())

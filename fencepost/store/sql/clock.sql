@@ -1,0 +1,4 @@
+-- The only clock.
+
+-- name: read_clock
+SELECT fencepost_now();

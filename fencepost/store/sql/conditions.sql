@@ -1,0 +1,69 @@
+-- What a DeliveryFilter means in SQL: one fragment for each of its parameters, joined with AND.
+-- States are literals, never parameters: only so does the planner see which partial index fits.
+
+-- name: everything
+true
+
+-- name: id
+d.id = ANY (%(f_id)s)
+
+-- name: sub_one
+d.subscription_id = %(f_sub)s
+
+-- name: sub_many
+d.subscription_id = ANY (%(f_sub)s)
+
+-- name: state
+d.current_state IN ({states})
+
+-- name: type
+d.event_type LIKE ANY (%(f_type)s::text[])
+
+-- name: since
+-- Ids carry the millisecond of created_at: the first half finds the rows, the second is exact.
+d.id >= fencepost_uuid7_floor(%(f_since)s) AND d.created_at >= %(f_since)s
+
+-- name: until
+d.id < fencepost_uuid7_floor(%(f_until)s + interval '1 millisecond') AND d.created_at < %(f_until)s
+
+-- name: entered_since
+d.dead_at >= %(f_since)s
+
+-- name: entered_until
+d.dead_at < %(f_until)s
+
+-- name: code
+EXISTS (SELECT FROM unnest(%(f_code_low)s::bigint[], %(f_code_high)s::bigint[]) AS c(low, high)
+         WHERE coalesce(d.last_status, 0) BETWEEN c.low AND c.high)
+
+-- name: err
+d.last_error = ANY (%(f_err)s)
+
+-- name: min_attempts
+d.attempt_count >= %(f_min_attempts)s
+
+-- name: max_attempts
+d.attempt_count <= %(f_max_attempts)s
+
+-- name: q_key
+d.event_id = (SELECT k.event_id FROM webhook_idempotency_keys k WHERE k.key = %(f_q)s)
+
+-- name: q_id
+(d.id BETWEEN %(f_q_low)s AND %(f_q_high)s
+ OR d.event_id BETWEEN %(f_q_low)s AND %(f_q_high)s
+ OR d.event_id = (SELECT k.event_id FROM webhook_idempotency_keys k WHERE k.key = %(f_q)s))
+
+-- name: replay
+d.replay_id = %(f_replay)s
+
+-- name: worker
+-- A scalar subquery is asked row by row through the trail's key; EXISTS could become a scan of the whole trail.
+(d.worker_id = %(f_worker)s
+ OR (SELECT true FROM webhook_delivery_attempts a
+      WHERE a.delivery_id = d.id AND a.worker_id = %(f_worker)s LIMIT 1) IS TRUE)
+
+-- name: discarded
+d.discarded_at IS NOT NULL
+
+-- name: not_discarded
+d.discarded_at IS NULL
