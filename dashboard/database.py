@@ -1,0 +1,117 @@
+"""The application's connection to PostgreSQL, for models and for named SQL alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+from flask import Flask
+from psycopg import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolExhaustedError
+
+from dashboard.models import db
+from fencepost.errors import DatabaseUnavailableError
+from fencepost.settings import Settings
+from fencepost.store import pool
+
+POOL_SIZE: Final = 8
+_PAGE_TIMEOUT: Final = "2s"
+"""A page that takes longer says so, instead of holding a connection that workers may need."""
+PREVIEW_TIMEOUT: Final = "5s"
+"""For the exact count of a replay, which is asked for once."""
+
+
+class TooSlowError(DatabaseUnavailableError):
+    """The query was stopped because it took longer than a page may wait."""
+
+
+def init_app(app: Flask, settings: Settings) -> None:
+    """Configure the pool. No connection is opened here: gunicorn forks after this."""
+    if settings.database_url is None:
+        raise DatabaseUnavailableError("There is no database yet; `fencepost up` starts one.")
+    url = settings.database_url
+
+    def open_connection() -> Connection[Any]:
+        conn = pool.connect(url, role="dashboard", schema=settings.schema, name="fencepost web")
+        conn.execute("SELECT set_config('statement_timeout', %s, false)", (_PAGE_TIMEOUT,))
+        conn.autocommit = False
+        return conn
+
+    app.config["SQLALCHEMY_DATABASE_URI"] = "postgresql+psycopg://"
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = {
+        "creator": open_connection,
+        "pool_size": POOL_SIZE,
+        "max_overflow": 0,
+        "pool_timeout": 5,
+        "pool_pre_ping": True,  # a restart of the server costs no request
+        "pool_recycle": 1800,
+    }
+    db.init_app(app)
+
+
+def connection() -> Connection[Any]:
+    """Give the psycopg connection of this request's session, in its transaction.
+
+    Flushed rows are visible both ways, and a rollback undoes both. Never use
+    ``conn.transaction()`` on it: it would commit by itself.
+    """
+    with errors_as_ours():
+        found = db.session.connection().connection.driver_connection
+    if not isinstance(found, Connection):
+        raise TypeError("the session's driver is not psycopg")
+    return found
+
+
+@contextmanager
+def transaction(*, timeout: str | None = None) -> Iterator[Connection[Any]]:
+    """Give the same connection and commit at the end; an exception rolls back.
+
+    Args:
+        timeout: for each statement in it, in PostgreSQL's words; None: a page's own.
+    """
+    conn = connection()
+    with errors_as_ours():
+        try:
+            if timeout is not None:
+                conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
+            yield conn
+            db.session.commit()
+        except BaseException:
+            db.session.rollback()
+            raise
+
+
+@contextmanager
+def errors_as_ours() -> Iterator[None]:
+    """Turn the driver's and SQLAlchemy's "no database" errors into ours.
+
+    Raises:
+        TooSlowError: the statement was cancelled.
+        DatabaseUnavailableError: the connection is gone, or none could be had.
+    """
+    try:
+        yield
+    except (psycopg.Error, DBAPIError, PoolExhaustedError) as error:
+        ours = as_ours(error)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def as_ours(error: Exception) -> DatabaseUnavailableError | None:
+    """Say what an error of the driver or of SQLAlchemy is to us; None for a defect of ours."""
+    if isinstance(error, PoolExhaustedError):
+        return DatabaseUnavailableError("No database connection came free in time.")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, DatabaseUnavailableError):
+        return cause
+    if isinstance(cause, psycopg.errors.QueryCanceled):
+        return TooSlowError(
+            "Took too long and was stopped. Narrow the time range or pick a subscription."
+        )
+    if isinstance(cause, psycopg.Error) and pool.is_outage(cause):
+        return DatabaseUnavailableError("The database cannot be reached right now.")
+    return None

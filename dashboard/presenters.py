@@ -1,0 +1,142 @@
+"""What a state looks like to a person: the only place where states become words and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from fencepost.states import Fact, State
+from fencepost.timeline import SegmentKind
+from fencepost.timeline_text import FENCED_OUT
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How something is shown; colour is never alone.
+
+    Attributes:
+        label: one or two words.
+        tone: names a colour of ``app.css``.
+        glyph: an icon of ``static/glyphs.svg``.
+    """
+
+    label: str
+    tone: str
+    glyph: str
+
+
+STATES: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        State.RECEIVED: Look("received", "ingest", "inbox"),
+        State.ENCRYPTED: Look("encrypted", "wait", "lock"),
+        State.LEASED: Look("leased", "prep", "hand"),
+        State.ATTEMPTED: Look("attempted", "inflight", "arrow"),
+        State.RETRIED: Look("retried", "backoff", "loop"),
+        State.DELIVERED: Look("delivered", "ok", "check"),
+        State.DLQ: Look("dead letter", "dlq", "square"),
+        Fact.FAILED: Look("failed", "fail", "cross"),
+        Fact.LEASE_EXPIRED: Look("lease expired", "fenced", "clock"),
+        Fact.RELEASED: Look("released", "ingest", "back"),
+        Fact.REPLAYED: Look("replayed", "prep", "replay"),
+        Fact.DISCARDED: Look("discarded", "dlq", "bin"),
+        FENCED_OUT: Look("fenced out", "fenced", "noentry"),
+    }
+)
+"""Of a delivery and of a row of its trail."""
+
+SEGMENTS: Final[Mapping[SegmentKind, Look]] = MappingProxyType(
+    {
+        SegmentKind.INGEST: Look("taking in", "ingest", "inbox"),
+        SegmentKind.WAITING: Look("waiting for a worker", "wait", "lock"),
+        SegmentKind.SLEEPING: Look("sleeping", "backoff", "loop"),
+        SegmentKind.HELD: Look("held, subscription paused", "wait", "pause"),
+        SegmentKind.PREPARING: Look("leased, preparing", "prep", "hand"),
+        SegmentKind.IN_FLIGHT: Look("request in flight", "inflight", "arrow"),
+        SegmentKind.FENCED: Look("running without its lease", "fenced", "noentry"),
+        SegmentKind.PARKED: Look("parked", "dlq", "square"),
+    }
+)
+
+REPLAYS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "DRAFT": Look("draft", "ingest", "pen"),
+        "RUNNING": Look("running", "inflight", "arrow"),
+        "PAUSED": Look("paused", "wait", "pause"),
+        "CANCELLED": Look("cancelled", "dlq", "square"),
+        "DONE": Look("done", "ok", "check"),
+        "FAILED": Look("failed", "fail", "cross"),
+    }
+)
+
+SUBSCRIPTIONS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "active": Look("active", "ok", "check"),
+        "paused": Look("paused", "wait", "pause"),
+        "removed": Look("removed", "ingest", "square"),
+    }
+)
+
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time: ``380 ms``, ``6.48 s``, ``1 m 38.0 s``, ``4 h 02 m``, ``3 d 04 h``."""
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < _MINUTE:
+        return f"{seconds:.2f} s"
+    if seconds < _HOUR:
+        minutes, rest = divmod(round(seconds, 1), _MINUTE)
+        return f"{minutes:.0f} m {rest:04.1f} s"
+    if seconds < _DAY:
+        hours, rest = divmod(seconds, _HOUR)
+        return f"{hours:.0f} h {rest // _MINUTE:02.0f} m"
+    days, rest = divmod(seconds, _DAY)
+    return f"{days:.0f} d {rest // _HOUR:02.0f} h"
+
+
+def milliseconds(value: int) -> str:
+    """Write a length of time that is counted in milliseconds."""
+    return duration(value / 1000)
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a moment for machines, in UTC with milliseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def exact(moment: datetime) -> str:
+    """Write a moment for people, in UTC with milliseconds."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """Write a moment as seen from now: up to a day in words, else the date."""
+    gap = now - moment
+    if abs(gap) >= timedelta(days=1):
+        return f"{moment.astimezone(UTC):%Y-%m-%d}"
+    seconds = gap.total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    words = _coarse(abs(seconds))
+    return f"{words} ago" if seconds > 0 else f"in {words}"
+
+
+def count(number: int) -> str:
+    """Write a number with thousands separators."""
+    return f"{number:,}"
+
+
+def _coarse(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE:.0f} m"
+    return f"{seconds // _HOUR:.0f} h"
