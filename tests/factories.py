@@ -49,14 +49,16 @@ def make_deliveries(
         f"""
         WITH made AS (
             INSERT INTO webhook_deliveries
-                   (id, event_id, subscription_id, event_type, current_state, seq, next_attempt_at, lane, max_attempts)
-            SELECT fencepost_uuid7(fencepost_now()), gen_random_uuid(), %(sub)s, 'invoice.paid', 'ENCRYPTED', 2, {due},
-                   %(lane)s, %(max_attempts)s
+                   (id, event_id, subscription_id, event_type, current_state, seq, next_attempt_at,
+                    lane, max_attempts)
+            SELECT fencepost_uuid7(fencepost_now()), gen_random_uuid(), %(sub)s, 'invoice.paid',
+                   'ENCRYPTED', 2, {due}, %(lane)s, %(max_attempts)s
               FROM generate_series(1, %(count)s) AS n
             RETURNING id),
         trail AS (
             INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, fencing_token)
-            SELECT id, seq, state, 0 FROM made, (VALUES (1, 'RECEIVED'), (2, 'ENCRYPTED')) AS s(seq, state))
+            SELECT id, seq, state, 0
+              FROM made, (VALUES (1, 'RECEIVED'), (2, 'ENCRYPTED')) AS s(seq, state))
         SELECT id FROM made
         """,
         {"sub": subscription_id, "lane": lane, "max_attempts": max_attempts, "count": count},

@@ -15,12 +15,11 @@ from psycopg import Connection
 from fencepost.states import FINISHED, HELD, WAITING, Fact, State, legal_moves
 from fencepost.store import guards
 
-pytestmark = pytest.mark.postgres
-
 DELIVERY = """
-INSERT INTO webhook_deliveries (id, event_id, subscription_id, event_type, current_state, seq, next_attempt_at)
-VALUES (fencepost_uuid7(fencepost_now()), gen_random_uuid(), gen_random_uuid(), 'invoice.paid', 'ENCRYPTED', 2,
-        fencepost_now())
+INSERT INTO webhook_deliveries
+       (id, event_id, subscription_id, event_type, current_state, seq, next_attempt_at)
+VALUES (fencepost_uuid7(fencepost_now()), gen_random_uuid(), gen_random_uuid(), 'invoice.paid',
+        'ENCRYPTED', 2, fencepost_now())
 RETURNING id
 """
 # A way from the start to each state, by legal moves only.
@@ -63,7 +62,8 @@ def _move(conn: Connection[Any], id_: UUID, at: State, to: State, rows: int) -> 
         """
         UPDATE webhook_deliveries
            SET current_state = %(to)s, seq = seq + %(rows)s,
-               fencing_token = fencing_token + %(token)s, attempt_count = attempt_count + %(attempt)s,
+               fencing_token = fencing_token + %(token)s,
+               attempt_count = attempt_count + %(attempt)s,
                worker_id = CASE WHEN %(held)s THEN coalesce(worker_id, 'w') END,
                lease_expires_at = CASE WHEN %(held)s THEN fencepost_now() END,
                next_attempt_at = CASE WHEN %(waiting)s THEN fencepost_now() END,
@@ -84,7 +84,7 @@ def _move(conn: Connection[Any], id_: UUID, at: State, to: State, rows: int) -> 
     )
 
 
-@pytest.mark.parametrize(("at", "to"), product(State, State))
+@pytest.mark.parametrize(("at", "to"), list(product(State, State)))
 def test_every_pair_of_states_is_judged_as_the_table_judges_it(
     owner: Connection[Any], at: State, to: State
 ) -> None:
@@ -197,8 +197,10 @@ def _partitions(conn: Connection[Any]) -> list[str]:
         "UPDATE {table} SET state = 'DELIVERED' WHERE delivery_id = %s",
         "UPDATE {table} SET delivery_id = gen_random_uuid() WHERE delivery_id = %s",
         "DELETE FROM {table} WHERE delivery_id = %s",
-        "INSERT INTO {table} (delivery_id, seq, state) VALUES (%s, 1, 'DLQ')"
-        " ON CONFLICT (delivery_id, seq) DO UPDATE SET state = excluded.state",
+        (
+            "INSERT INTO {table} (delivery_id, seq, state) VALUES (%s, 1, 'DLQ')"
+            " ON CONFLICT (delivery_id, seq) DO UPDATE SET state = excluded.state"
+        ),
     ],
 )
 def test_a_trail_row_is_never_changed(

@@ -27,8 +27,6 @@ from fencepost.store.leases import (
 )
 from fencepost.store.settlements import Settlement, settle_many
 
-pytestmark = pytest.mark.postgres
-
 LEASE = timedelta(seconds=30)
 
 

@@ -1,0 +1,101 @@
+"""What a process holds decides what it claims."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+from fencepost.model import Lease
+from fencepost.store.leases import Claimed
+from worker.roster import Roster
+
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+def make(subscription: UUID | None = None, *, is_suspect: bool = False) -> Claimed:
+    lease = Lease(uuid4(), "w", 1)
+    return Claimed(lease, uuid4(), "a", subscription or uuid4(), 0, 0, 5, None, is_suspect)
+
+
+def roster(now: float = 0.0) -> Roster:
+    return Roster(concurrency=4, share=2, backlog=3, clock=lambda: now)
+
+
+def test_a_new_roster_has_all_its_slots() -> None:
+    room = roster().room(200)
+    assert (room.slots, room.share, room.may_take_suspect) == (4, 2, True)
+
+
+def test_no_more_is_offered_than_is_asked_for() -> None:
+    assert roster().room(3).slots == 3
+
+
+def test_what_is_taken_fills_slots_and_shares_and_says_since_when() -> None:
+    board, sub = roster(), uuid4()
+    board.take([make(sub), make(sub), make()], now=NOW, until=9)
+    room = board.room(200)
+    assert (room.slots, room.held[sub], room.full_at, room.slots_full_at) == (
+        1,
+        2,
+        {sub: NOW},
+        None,
+    )
+    board.take([make()], now=NOW, until=9)
+    assert board.room(200).slots_full_at == NOW
+
+
+def test_a_slot_comes_free_when_the_answer_is_there_and_the_row_when_it_is_written() -> None:
+    board, one = roster(), make()
+    board.take([one], now=NOW, until=9)
+    assert board.hand_over(one.lease) is False
+    assert board.room(200).slots == 4
+    assert board.to_renew() == []
+    assert not board.wait_empty(0)
+    board.drop([one.lease])
+    assert board.wait_empty(0)
+
+
+def test_results_that_pile_up_stop_the_claims() -> None:
+    board = roster()
+    some = [make() for _ in range(4)]
+    board.take(some, now=NOW, until=9)
+    for one in some:
+        board.hand_over(one.lease)
+    assert board.room(200).slots == 0
+    board.drop([some[0].lease])
+    assert board.room(200).slots == 4
+
+
+def test_one_suspect_at_a_time_until_it_is_settled() -> None:
+    board, one = roster(), make(is_suspect=True)
+    board.take([one], now=NOW, until=9)
+    board.hand_over(one.lease)
+    assert not board.room(200).may_take_suspect
+    board.drop([one.lease])
+    assert board.room(200).may_take_suspect
+
+
+def test_a_lost_lease_is_named_once_and_not_renewed() -> None:
+    board, one, other = roster(), make(), make()
+    board.take([one, other], now=NOW, until=9)
+    assert board.lose([one.lease.delivery_id]) == [one.lease]
+    assert board.lose([one.lease.delivery_id]) == []
+    assert board.to_renew() == [other.lease]
+    assert board.hand_over(one.lease) is True
+
+
+def test_nothing_is_renewed_past_its_own_deadline() -> None:
+    board, one = roster(now=9.5), make()
+    board.take([one], now=NOW, until=9)
+    assert board.to_renew() == []
+
+
+def test_of_a_failed_batch_what_has_left_stays() -> None:
+    board, sent, ended, idle = roster(), make(), make(), make()
+    board.take([sent, ended, idle], now=NOW, until=9)
+    board.mark_sent(sent.lease)
+    board.hand_over(ended.lease)
+    board.drop_unsent([sent.lease, ended.lease, idle.lease])
+    assert board.subscription_of(idle.lease) is None
+    assert board.subscription_of(sent.lease) == sent.subscription_id
+    assert board.subscription_of(ended.lease) == ended.subscription_id
