@@ -94,6 +94,9 @@ CREATE TABLE webhook_events (
     created_at      timestamptz NOT NULL DEFAULT fencepost_now()
 );
 
+-- The few whose payload is gone: a replay's draft leaves them out without reading every event.
+CREATE INDEX webhook_events_erased ON webhook_events (id) WHERE erased_at IS NOT NULL;
+
 -- Apart from the hot rows. Ciphertext does not compress: EXTERNAL spares the attempt.
 CREATE TABLE webhook_payloads (
     event_id uuid PRIMARY KEY,
@@ -235,7 +238,9 @@ CREATE TABLE webhook_replays (
     created_by      text NOT NULL,
     created_at      timestamptz NOT NULL DEFAULT fencepost_now(),
     expires_at      timestamptz NOT NULL,           -- of the draft
+    started_by      text,
     started_at      timestamptz,
+    next_batch_at   timestamptz,                    -- keeps the pace, whichever worker makes the batch
     finished_at     timestamptz
 );
 CREATE INDEX webhook_replays_running ON webhook_replays (id) WHERE state = 'RUNNING';
