@@ -1,0 +1,1 @@
+"""How requests leave: the protocol, and one implementation a module."""

@@ -1,0 +1,83 @@
+"""Reading the head of an answer: whole, bounded, and the final one."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import re
+from typing import IO, Any, Final, cast
+
+from urllib3.response import HTTPResponse
+
+from worker.transport.dialling import current
+
+MAX_HEAD_BYTES: Final = 256 * 1024
+"""Of all heads of one answer together, interim ones included."""
+
+_DIGITS: Final = re.compile(r"[0-9]+")
+
+
+class _Heads:
+    """The stream while heads are read: counts bytes, and tells a cut head from a whole one.
+
+    ``http.client`` takes the end of the stream for the end of the headers.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._read = 0
+
+    def readline(self, limit: int) -> bytes:
+        line = self._stream.readline(limit)
+        if line and not self._read:
+            current().measure("first_byte_ms")
+        self._read += len(line)
+        if self._read > MAX_HEAD_BYTES:
+            raise http.client.LineTooLong("head")
+        if not line.endswith(b"\n") and len(line) < limit and self._read:
+            raise ConnectionResetError(errno.ECONNRESET, "the head of the answer was cut off")
+        return line
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class FinalResponse(http.client.HTTPResponse):
+    """A response that begins with the final answer: interim ones (1xx) are passed over.
+
+    ``http.client`` skips 100 only, and takes a 103 for the answer; the real one is then found by
+    the next request on that connection. 101 is final: nothing was asked to be upgraded.
+    """
+
+    def begin(self) -> None:
+        """Read heads until one is final."""
+        if self.headers is not None:
+            return
+        stream = self.fp
+        self.fp = cast("Any", _Heads(stream))
+        try:
+            super().begin()
+            while self.status < http.client.OK and self.status != http.client.SWITCHING_PROTOCOLS:
+                self.headers = cast("Any", None)
+                super().begin()
+        finally:
+            if self.fp is not None:
+                self.fp = stream
+
+    def _read_status(self) -> tuple[str, int, str]:
+        version, status, reason = super()._read_status()  # type: ignore[misc]
+        current().status_seen = status
+        return version, status, reason
+
+
+def ends_plainly(response: HTTPResponse) -> bool:
+    """Say whether it is beyond doubt where an answer ends, and so where the next one begins."""
+    length = response.headers.get("Content-Length")
+    coding = response.headers.get("Transfer-Encoding")
+    if response.status in {http.client.SWITCHING_PROTOCOLS, http.client.RESET_CONTENT}:
+        return False
+    if response.status in {http.client.NO_CONTENT, http.client.NOT_MODIFIED}:
+        return coding is None and length in {None, "0"}
+    if coding is not None:
+        return length is None and coding.lower() == "chunked"
+    return length is not None and _DIGITS.fullmatch(length) is not None

@@ -1,0 +1,225 @@
+"""One thread that ends requests whose time is up, whatever they are waiting for."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+
+from fencepost.model import Lease, Outgoing
+from worker.transport.base import Done
+
+log = logging.getLogger(__name__)
+
+
+class Phase(StrEnum):
+    """How far a request has come."""
+
+    QUEUED = "waiting for a thread"
+    LOOK_UP = "looking the name up"
+    CONNECT = "connecting"
+    TLS = "agreeing on TLS"
+    SEND = "sending the request"
+    HEAD = "waiting for the answer"
+    BODY = "reading the answer's body"
+
+
+class Cut(StrEnum):
+    """Why we ended a request ourselves."""
+
+    DEADLINE = "the total deadline passed"
+    CONNECT = "the time to connect passed"
+    LEASE = "lease lost"
+    CLOSED = "the worker stopped"
+
+
+class CutShortError(Exception):
+    """The request was ended by us before it came to its next phase."""
+
+
+class Call:
+    """One request under way: how far it is, until when it may go on, and its socket.
+
+    The thread that performs it moves it on; any other thread may cut it short.
+    """
+
+    def __init__(self, outgoing: Outgoing, done: Done) -> None:
+        self.outgoing = outgoing
+        self.done = done
+        self.phase = Phase.QUEUED
+        self.cut: Cut | None = None
+        self.started_at = self.phase_at = time.monotonic()
+        self.detail: dict[str, object] = {}
+        self.status_seen: int | None = None
+        self._ends_at = self._connects_by = float("inf")
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def start(self, deadline: float) -> None:
+        """Let the total deadline run: from now, before the name is looked up."""
+        self.started_at = self.phase_at = time.monotonic()
+        self._ends_at = self.started_at + deadline
+        self.enter(Phase.LOOK_UP)
+
+    def enter(self, phase: Phase, *, measured: str | None = None) -> None:
+        """Begin a phase, and note under a name how long the one before it took."""
+        if measured is not None:
+            self.measure(measured)
+        self.phase, self.phase_at = phase, time.monotonic()
+
+    def measure(self, name: str) -> None:
+        """Note the milliseconds since this phase began."""
+        self.detail[name] = round((time.monotonic() - self.phase_at) * 1000, 1)
+
+    def elapsed_ms(self) -> int:
+        """Give the whole milliseconds since the look-up began."""
+        return round((time.monotonic() - self.started_at) * 1000)
+
+    def check(self) -> None:
+        """Raise CutShortError when it has been cut short: nothing more may leave."""
+        if self.cut is not None:
+            raise CutShortError
+
+    def connect_within(self, seconds: float) -> None:
+        """Bound connecting and the TLS handshake together, until ``connected``."""
+        self._connects_by = time.monotonic() + seconds
+
+    def connected(self) -> None:
+        """Leave the whole rest of the deadline to the exchange."""
+        self._connects_by = float("inf")
+
+    @property
+    def due(self) -> float:
+        """When it has to be over, or past connecting; never, once it is cut short."""
+        return float("inf") if self.cut else min(self._ends_at, self._connects_by)
+
+    def left(self) -> float:
+        """Give the seconds until it is due, for a socket's timeout: never zero or less."""
+        self.check()
+        return max(0.001, self.due - time.monotonic())
+
+    def hold(self, sock: socket.socket) -> None:
+        """Remember the connection, so that other threads can shut it down.
+
+        A duplicate of the descriptor is kept: wrapping a socket in TLS takes the first one away,
+        and shutting down a number that was closed meanwhile could hit a stranger's connection.
+
+        Raises:
+            CutShortError: it has been cut short already.
+            OSError: no descriptor is left.
+        """
+        copy = socket.fromfd(sock.fileno(), sock.family, sock.type)
+        with self._lock:
+            previous, self._socket = self._socket, copy
+            if previous is not None:
+                previous.close()
+        self.check()
+
+    def let_go(self) -> None:
+        """Forget the connection: the request is over."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+            self._socket = None
+
+    def cut_short(self, why: Cut) -> None:
+        """End it, from any thread: a blocked read or write returns at once."""
+        with self._lock:
+            self.cut = self.cut or why
+            if self._socket is not None:
+                with suppress(OSError):  # it is not connected, or not any more
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def cut_if_due(self, now: float) -> None:
+        """Cut it short when its time is up."""
+        if now >= self._ends_at:
+            self.cut_short(Cut.DEADLINE)
+        elif now >= self._connects_by:
+            self.cut_short(Cut.CONNECT)
+
+
+class Watch:
+    """All calls of a transport, and the thread that ends those whose time is up.
+
+    Args:
+        tick: called every now and then, to clean up.
+        every: the most seconds between two calls of ``tick``.
+    """
+
+    def __init__(self, tick: Callable[[], None], *, every: float = 1.0) -> None:
+        self._tick = tick
+        self._every = every
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._emptied = threading.Condition(self._lock)
+        self._calls: dict[Lease, Call] = {}
+        self._wakes_at = 0.0
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
+        self._thread.start()
+
+    def begin(self, call: Call) -> None:
+        """Take a call in: it can be cut short from now on."""
+        with self._lock:
+            self._calls[call.outgoing.lease] = call
+
+    def expect(self, call: Call) -> None:
+        """Be there when a call is due that has just been given less time."""
+        with self._lock:
+            if call.due < self._wakes_at:
+                self._changed.notify()
+
+    def end(self, call: Call) -> None:
+        """Let a call go: its reply is made."""
+        call.let_go()
+        with self._lock:
+            self._calls.pop(call.outgoing.lease, None)
+            if not self._calls:
+                self._emptied.notify_all()
+
+    def cut(self, lease: Lease, why: Cut) -> None:
+        """Cut one call short, if it is still there."""
+        with self._lock:
+            call = self._calls.get(lease)
+        if call is not None:
+            call.cut_short(why)
+
+    def cut_all(self, why: Cut) -> None:
+        """Cut short whatever is there."""
+        with self._lock:
+            calls = list(self._calls.values())
+        for call in calls:
+            call.cut_short(why)
+
+    def wait_empty(self, seconds: float | None = None) -> bool:
+        """Wait until no call is left; say whether that came true in time."""
+        with self._lock:
+            return self._emptied.wait_for(lambda: not self._calls, seconds)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        with self._lock:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            with self._lock:
+                now = time.monotonic()
+                dues = (call.due for call in self._calls.values())
+                self._wakes_at = min(now + self._every, *dues, float("inf"))
+                if not self._is_closed:
+                    self._changed.wait(max(0.0, self._wakes_at - now))
+                calls = list(self._calls.values())
+            now = time.monotonic()
+            for call in calls:
+                call.cut_if_due(now)
+            try:
+                self._tick()
+            except Exception:
+                log.exception("transport.tick_failed")
