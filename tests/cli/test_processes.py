@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import eventually
 
 from fencepost.processes import Program, StopSignal, Supervisor, describe_exit, module_argv
+from waiting import eventually
 
 SAYS_ITS_ID = "import os, sys, signal; print(os.getpid(), flush=True); "
 

@@ -1,0 +1,32 @@
+"""``fencepost migrate``."""
+
+from __future__ import annotations
+
+import click
+
+from fencepost.cli.described import Command
+from fencepost.embedded import database
+from fencepost.settings import Settings
+from fencepost.store.migrate import migrate
+
+
+@click.command(
+    "migrate",
+    cls=Command,
+    examples=(
+        "fencepost migrate",
+        "FENCEPOST_DATABASE_URL=postgresql://owner@db/app fencepost migrate",
+    ),
+)
+def command() -> None:
+    """Bring the database to this version's schema.
+
+    Makes roles, tables and functions where they are missing; running it again is harmless. The
+    login must own the database and may need CREATEROLE, once. Workers and dashboards of the
+    release before go on working meanwhile.
+    """
+    with database(Settings.load()) as settings:
+        if settings.database_url is None:
+            raise ValueError("a database that answers has a URL")
+        revision = migrate(settings.database_url, settings.schema)
+    click.echo(f"The schema {settings.schema} is at {revision}.")
