@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from psycopg import Connection
+
+from fencepost.keyring import Keyring
+from fencepost.signing import generate_secret
 
 DUE = "fencepost_now()"
 
@@ -82,3 +86,40 @@ def trail(conn: Connection[Any], delivery_id: UUID) -> list[str]:
     ).fetchall()
     assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
     return [row[1] for row in rows]
+
+
+def subscribe(
+    conn: Connection[Any], keyring: Keyring, url: str, *, headers: Any = None, **columns: object
+) -> tuple[UUID, str]:
+    """Insert a subscription that can be sent to; give its id and its signing secret.
+
+    Retries come after 50 ms at most, unless ``backoff_…_seconds`` say otherwise.
+    """
+    id_, secret_id, secret = uuid4(), uuid4(), generate_secret()
+    values = {
+        "name": "orders",
+        "endpoint_sealed": keyring.seal(url.encode(), context=("endpoint", str(id_))),
+        "endpoint_origin": url,
+        "endpoint_masked": url,
+        "backoff_base_seconds": 0.05,
+        "backoff_cap_seconds": 0.05,
+        **columns,
+    }
+    if headers is not None:
+        sealed = keyring.seal(json.dumps(headers).encode(), context=("headers", str(id_)))
+        values |= {"headers_sealed": sealed, "header_names": list(headers)}
+    names = ", ".join(values)
+    places = ", ".join(f"%({name})s" for name in values)
+    conn.execute(
+        f"INSERT INTO webhook_subscriptions (id, {names}) VALUES (%(id)s, {places})",
+        {"id": id_, **values},
+    )
+    conn.execute(
+        "INSERT INTO webhook_signing_secrets (id, subscription_id, sealed) VALUES (%s, %s, %s)",
+        (
+            secret_id,
+            id_,
+            keyring.seal(secret.encode(), context=("signing-secret", str(id_), str(secret_id))),
+        ),
+    )
+    return id_, secret

@@ -10,7 +10,8 @@ REVOKE SELECT ON webhook_users, webhook_sessions, webhook_login_links, webhook_a
 GRANT INSERT ON webhook_deliveries, webhook_delivery_attempts, webhook_payloads, webhook_responses,
     webhook_fenced_writes, webhook_workers, webhook_failing_subscriptions, webhook_operator_actions
     TO fencepost_worker;
-GRANT UPDATE ON webhook_deliveries, webhook_workers, webhook_replays, webhook_responses TO fencepost_worker;
+GRANT UPDATE ON webhook_deliveries, webhook_workers, webhook_replays, webhook_responses,
+    webhook_failing_subscriptions TO fencepost_worker;
 GRANT UPDATE (sealed_by) ON webhook_events TO fencepost_worker;
 GRANT UPDATE (mac) ON webhook_idempotency_keys TO fencepost_worker;
 GRANT UPDATE (state, paused_reason, paused_at, updated_at) ON webhook_subscriptions TO fencepost_worker;

@@ -80,15 +80,19 @@ noted AS (
            jsonb_build_object('reason', p.paused_reason), 1, 'done'
       FROM paused p
 ),
+missed AS MATERIALIZED (SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)),
 fenced AS (
     INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, detail, noted_at)
     SELECT i.id, %(worker_id)s, i.token, i.note,
            jsonb_strip_nulls(jsonb_build_object('status', i.status, 'latency_ms', i.latency, 'error', i.error)), t.now
-      FROM i CROSS JOIN t
-     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)
-       AND NOT EXISTS (SELECT FROM webhook_delivery_attempts a      -- ours, and committed already
-                        WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
-                          AND a.fencing_token = i.token AND a.state = i.to_state)
+      FROM missed i
+     CROSS JOIN t
+      LEFT JOIN LATERAL (                           -- ours, and committed already?
+           SELECT true AS is_ours FROM webhook_delivery_attempts a
+            WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
+              AND a.fencing_token = i.token AND a.state = i.to_state
+            ORDER BY a.delivery_id, a.seq DESC LIMIT 1) told ON true
+     WHERE told.is_ours IS NULL
     ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
     RETURNING delivery_id
 )

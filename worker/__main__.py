@@ -1,0 +1,47 @@
+"""Run one worker: ``fencepost worker``, or ``python -m worker``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import threading
+
+from fencepost.embedded import Embedded
+from fencepost.errors import FencepostError, SettingsError
+from fencepost.settings import Settings
+from worker import signals
+from worker.build import Worker
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Work until SIGTERM or SIGINT.
+
+    Returns:
+        0 after a drain, 1 when something is wrong or was left undone, 2 for wrong settings.
+    """
+    parser = argparse.ArgumentParser(prog="fencepost worker", description=__doc__)
+    parser.add_argument("--name", help="in front of the worker id's random suffix")
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    stop = threading.Event()
+    signals.install(stop)
+    try:
+        settings = Settings.load(require=("keys", "endpoint_keys"))
+        if not settings.is_embedded:
+            return Worker(settings, name=chosen.name).run(stop)
+        with Embedded(settings.home) as embedded:
+            connected = settings.connected_to(embedded.url())
+            return Worker(connected, name=chosen.name).run(stop)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except FencepostError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""One attempt, phase by phase: prepared, attempted, outgoing, answered, settled."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from fencepost import __version__
+from fencepost.keyring import Keyring
+from fencepost.model import ErrorClass, Outgoing, Reply
+from fencepost.outcomes import Outcome, Verdict, classify
+from fencepost.retry import RetryPolicy, parse_retry_after
+from fencepost.signing import sign
+from fencepost.states import Cause, State
+from fencepost.store.leases import Attempted
+from fencepost.store.settlements import Settlement
+from worker import hooks
+from worker.prepare import Prepared
+from worker.roster import Roster
+from worker.transport.base import Transport
+
+log = logging.getLogger(__name__)
+
+USER_AGENT = f"Fencepost/{__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A request that has left: what it takes to judge its answer."""
+
+    prepared: Prepared
+    attempted: Attempted
+
+
+def outgoing(prepared: Prepared, attempted: Attempted) -> Outgoing:
+    """Build and sign the request; the timestamp is the one of its ATTEMPTED row."""
+    claimed, endpoint = prepared.claimed, prepared.endpoint
+    timestamp = int(attempted.now.timestamp())
+    message_id = str(claimed.event_id)
+    signature = sign(
+        endpoint.sealed.signature_scheme,
+        secrets=endpoint.secrets,
+        message_id=message_id,
+        timestamp=timestamp,
+        body=prepared.body,
+        header=endpoint.sealed.signature_header,
+    )
+    return Outgoing(
+        lease=claimed.lease,
+        url=endpoint.url,
+        headers=(
+            ("Content-Type", prepared.content_type),
+            ("User-Agent", USER_AGENT),
+            ("webhook-id", message_id),
+            ("webhook-timestamp", str(timestamp)),
+            signature,
+            ("Fencepost-Delivery", str(claimed.lease.delivery_id)),
+            ("Fencepost-Attempt", str(attempted.attempt_count)),
+            ("Fencepost-Token", str(claimed.lease.fencing_token)),
+            ("Fencepost-Event-Type", claimed.event_type),
+            *endpoint.headers,
+        ),
+        body=prepared.body,
+    )
+
+
+class Sender:
+    """Hands requests to the transport and their ends to the settler.
+
+    Args:
+        transport: sends them.
+        roster: knows which leases were lost meanwhile.
+        settle: takes the end of each; never blocks.
+        endpoint_keyring: seals what is kept of answers.
+        keep_responses: ``none``, ``failures`` or ``all``.
+        chance: the jitter of retries.
+        on_free: called when a slot came free.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        roster: Roster,
+        settle: Callable[[Settlement], None],
+        endpoint_keyring: Keyring,
+        keep_responses: str,
+        chance: random.Random,
+        on_free: Callable[[], None],
+    ) -> None:
+        self._transport = transport
+        self._roster = roster
+        self._settle = settle
+        self._keyring = endpoint_keyring
+        self._keep = keep_responses
+        self._chance = chance
+        self._on_free = on_free
+
+    def send(self, prepared: Prepared, attempted: Attempted) -> None:
+        """Let one request leave: its ATTEMPTED row is committed."""
+        flight = InFlight(prepared, attempted)
+        try:
+            request = outgoing(prepared, attempted)
+            self._transport.send(request, lambda _, reply: self._answered(flight, reply))
+        except Exception as error:  # a defect of ours must not cost its batch mates
+            log.exception("delivery.unsent delivery=%s", prepared.claimed.lease.delivery_id)
+            reply = Reply(
+                None, ErrorClass.LOCAL_ERROR, f"could not be sent: {type(error).__name__}"
+            )
+            self._answered(flight, reply)
+
+    def _answered(self, flight: InFlight, reply: Reply) -> None:
+        hooks.reach("answered", flight)
+        was_lost = self._roster.hand_over(flight.prepared.claimed.lease)
+        settlement = judge(flight, reply, chance=self._chance, was_lost=was_lost)
+        response = self._seal_response(flight, reply, settlement)
+        if response is not None:
+            settlement = replace(settlement, response=response)
+        _report(flight, settlement)
+        self._settle(settlement)
+        self._on_free()
+
+    def _seal_response(
+        self, flight: InFlight, reply: Reply, settlement: Settlement
+    ) -> bytes | None:
+        if reply.status is None or self._keep == "none":
+            return None
+        if settlement.cause is Cause.SUCCEED and self._keep != "all":
+            return None
+        kept = {
+            "status": reply.status,
+            "headers": reply.headers,
+            "body": base64.b64encode(reply.body).decode(),
+            "is_truncated": reply.body_truncated,
+        }
+        return self._keyring.seal(
+            json.dumps(kept).encode(),
+            context=(
+                "response",
+                str(flight.attempted.id),
+                str(flight.attempted.attempt_count),
+            ),
+        )
+
+
+def judge(
+    flight: InFlight, reply: Reply, *, chance: random.Random, was_lost: bool = False
+) -> Settlement:
+    """Decide how the attempt ends: by what was answered, and by what is left of the budget."""
+    claimed, sealed = flight.prepared.claimed, flight.prepared.endpoint.sealed
+    outcome = classify(
+        reply,
+        retry_statuses=sealed.retry_statuses,
+        no_retry_statuses=sealed.no_retry_statuses,
+    )
+    cause, delay, reason = _sentence(flight, reply, outcome, chance)
+    return Settlement(
+        lease=claimed.lease,
+        state=State.ATTEMPTED,
+        cause=cause,
+        delay=delay,
+        status=outcome.status,
+        latency_ms=reply.latency_ms,
+        error=outcome.error,
+        message=outcome.message,
+        detail=reply.detail,
+        reason=reason,
+        is_ours=outcome.error is ErrorClass.LOCAL_ERROR,
+        pauses=outcome.pauses,
+        was_aborted=was_lost and reply.status is None,
+    )
+
+
+def _sentence(
+    flight: InFlight, reply: Reply, outcome: Outcome, chance: random.Random
+) -> tuple[Cause, timedelta | None, str | None]:
+    if outcome.verdict is Verdict.DELIVERED:
+        return Cause.SUCCEED, None, None
+    if outcome.verdict is Verdict.REJECT:
+        return Cause.REJECT, None, "not_retryable"
+    claimed, sealed, attempted = (
+        flight.prepared.claimed, flight.prepared.endpoint.sealed, flight.attempted
+    )  # fmt: skip
+    policy = RetryPolicy(
+        max_attempts=claimed.max_attempts,
+        base=timedelta(seconds=sealed.backoff_base_seconds),
+        cap=timedelta(seconds=sealed.backoff_cap_seconds),
+        preset=sealed.retry_preset,
+    )
+    ended_at = attempted.now + timedelta(milliseconds=reply.latency_ms)
+    floor = parse_retry_after(outcome.retry_after_raw, now=ended_at)
+    used = attempted.attempt_count - claimed.budget_start
+    if outcome.error is ErrorClass.LOCAL_ERROR:
+        # The attempt does not count: what is left is what was left before it.
+        return Cause.RETRY, policy.delay(used, chance), "local_error"
+    delay = policy.next_attempt(
+        used,
+        first_attempt_at=attempted.first_attempt_at,
+        now=ended_at,
+        random=chance,
+        floor=floor,
+    )
+    if delay is None:
+        return Cause.EXHAUST, None, "budget_spent"
+    return Cause.RETRY, delay, None if floor is None else "retry_after"
+
+
+def _report(flight: InFlight, settlement: Settlement) -> None:
+    """Write the one wide line of an attempt: no URL path, payload or secret is in it."""
+    claimed = flight.prepared.claimed
+    log.info(
+        "delivery.attempted delivery=%s event=%s type=%s subscription=%s attempt=%d token=%d"
+        " cause=%s status=%s error=%s latency_ms=%s lost=%s",
+        claimed.lease.delivery_id, claimed.event_id, claimed.event_type, claimed.subscription_id,
+        flight.attempted.attempt_count, claimed.lease.fencing_token, settlement.cause,
+        settlement.status, settlement.error, settlement.latency_ms, settlement.was_aborted,
+    )  # fmt: skip

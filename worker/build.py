@@ -1,0 +1,225 @@
+"""The only place where real clocks, connections, threads and chance are made."""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import threading
+import time
+from datetime import timedelta
+
+from fencepost import __version__
+from fencepost.model import Lease
+from fencepost.settings import Settings
+from fencepost.store.migrate import check_revision
+from fencepost.store.registry import Beat, beat
+from worker import metrics
+from worker.attempt import Sender
+from worker.claim import Claim
+from worker.fanout import FanOut
+from worker.heartbeat import Heartbeat
+from worker.link import Link
+from worker.loop import Loop
+from worker.prepare import Preparer
+from worker.reaper import Reaper
+from worker.replay import Replay
+from worker.resolver import Resolver
+from worker.roster import Roster
+from worker.settle import Settle
+from worker.transport.base import Transport
+from worker.transport.requests import RequestsTransport
+from worker.upkeep import Upkeep
+
+log = logging.getLogger(__name__)
+
+DRAIN_MARGIN = 10.0
+"""Seconds beyond the deadline of the last request in which its outcome must be written."""
+
+
+class Worker:
+    """One worker process: its loops, and how they begin and end.
+
+    Args:
+        settings: with a database URL.
+        name: in front of the random suffix of its worker id; None: the node's.
+        transport: what sends the requests; None: what the settings name.
+
+    Raises:
+        SettingsError: keys are missing.
+    """
+
+    def __init__(
+        self, settings: Settings, *, name: str | None = None, transport: Transport | None = None
+    ) -> None:
+        self._settings = settings
+        self.worker_id = f"{name or settings.node_name}-{secrets.token_hex(4)}"
+        keyring, endpoint_keyring = settings.keyring(), settings.endpoint_keyring()
+        lease = timedelta(seconds=settings.lease_seconds)
+        chance = random.SystemRandom()
+        clock = time.monotonic
+        self._links: list[Link] = []
+        self._state = "running"
+        self._is_stopping = threading.Event()
+        self._patience = settings.deadline_seconds + DRAIN_MARGIN
+        self._transport = transport or _transport(settings)
+        self.roster = Roster(
+            concurrency=settings.concurrency,
+            share=settings.max_in_flight_per_subscription,
+            backlog=4 * settings.concurrency,
+            clock=clock,
+        )
+        self._settle = Settle(
+            self._link("settle"),
+            worker_id=self.worker_id,
+            roster=self.roster,
+            on_settled=self._wake_claim,
+            clock=clock,
+        )
+        sender = Sender(
+            self._transport,
+            roster=self.roster,
+            settle=self._settle.put,
+            endpoint_keyring=endpoint_keyring,
+            keep_responses=settings.keep_responses,
+            chance=chance,
+            on_free=self._wake_claim,
+        )
+        self._heartbeat = Heartbeat(
+            self._link("heartbeat", statement_limit=lease / 3),
+            worker_id=self.worker_id,
+            lease=lease,
+            roster=self.roster,
+            abort=self._abort,
+            describe=self._describe,
+            clock=clock,
+        )
+        claim = Claim(
+            self._link("claim"),
+            worker_id=self.worker_id,
+            lease=lease,
+            roster=self.roster,
+            preparer=Preparer(settings, keyring=keyring, endpoint_keyring=endpoint_keyring),
+            sender=sender,
+            settle=self._settle.put,
+            may_claim=lambda: self._heartbeat.is_fresh,
+            is_stopping=self._is_stopping.is_set,
+            patience=self._patience,
+            clock=clock,
+        )
+        fan_out = FanOut(
+            self._link("fanout"),
+            keyring=keyring,
+            worker_id=self.worker_id,
+            on_new=self._wake_claim,
+        )
+        reaper = Reaper(
+            self._link("reaper"),
+            worker_id=self.worker_id,
+            lease=lease,
+            on_new=self._wake_claim,
+        )
+        replay = Replay(self._link("replay"), on_new=self._wake_claim)
+        upkeep = Upkeep(self._link("upkeep"), worker_id=self.worker_id)
+        self._claim_loop = Loop("claim", claim, chance=chance)
+        self._settle_loop = Loop("settle", self._settle, chance=chance)
+        self._heartbeat_loop = Loop("heartbeat", self._heartbeat, chance=chance)
+        self._intake = [
+            self._claim_loop,
+            Loop("fanout", fan_out, chance=chance),
+            Loop("reaper", reaper, chance=chance),
+            Loop("replay", replay, chance=chance),
+            Loop("upkeep", upkeep, chance=chance),
+        ]
+
+    def run(self, stop: threading.Event) -> int:
+        """Work until ``stop`` is set, then finish what is in flight.
+
+        Returns:
+            The exit status: 0, or 1 when outcomes were left unwritten because the
+            database stayed away; their leases run out and are taken back.
+
+        Raises:
+            SchemaError: the database has another schema than this version needs.
+            DatabaseUnavailableError: it cannot be reached at the start.
+        """
+        with self._link("start").use() as conn:
+            check_revision(conn)
+        metrics.IN_FLIGHT.set_function(lambda: self.roster.in_flight)
+        if self._settings.worker_bind is not None:
+            bind = self._settings.worker_bind
+            metrics.serve(bind.host, bind.port, is_healthy=lambda: self._heartbeat.is_fresh)
+        for loop in (self._heartbeat_loop, self._settle_loop, *self._intake):
+            loop.start()
+        log.info("worker.started worker=%s version=%s", self.worker_id, __version__)
+        stop.wait()
+        try:
+            return self._drain()
+        finally:
+            for link in self._links:
+                link.close()
+
+    def _drain(self) -> int:
+        """Claim no more, give back what has not left, let what has left end."""
+        log.info("worker.draining worker=%s in_flight=%d", self.worker_id, self.roster.in_flight)
+        self._state = "draining"
+        self._is_stopping.set()
+        for loop in self._intake:
+            loop.stop()
+        for loop in self._intake:
+            loop.join(self._patience)
+        self._heartbeat_loop.wake()
+        is_empty = self.roster.wait_empty(self._patience)
+        self._transport.close(wait=0)
+        self._settle_loop.stop()
+        self._settle_loop.join(DRAIN_MARGIN)
+        self._heartbeat_loop.stop()
+        self._heartbeat_loop.join(DRAIN_MARGIN)
+        self._state = "stopped"
+        if not is_empty:
+            log.error("worker.left_work worker=%s", self.worker_id)
+            return 1
+        with self._link("stop").use() as conn:
+            beat(conn, self._describe())
+        log.info("worker.stopped worker=%s", self.worker_id)
+        return 0
+
+    def _link(self, name: str, *, statement_limit: timedelta | None = None) -> Link:
+        if self._settings.database_url is None:
+            raise ValueError("a worker needs a database URL")
+        link = Link(
+            self._settings.database_url,
+            schema=self._settings.schema,
+            name=f"fencepost worker {name}",
+            statement_limit=statement_limit,
+        )
+        self._links.append(link)
+        return link
+
+    def _describe(self) -> Beat:
+        return Beat(
+            worker_id=self.worker_id,
+            node=self._settings.node_name,
+            version=__version__,
+            transport=self._settings.transport,
+            concurrency=self._settings.concurrency,
+            in_flight=self.roster.in_flight,
+            state=self._state,
+        )
+
+    def _wake_claim(self) -> None:
+        self._claim_loop.wake()
+
+    def _abort(self, lease: Lease) -> None:
+        self._transport.abort(lease)
+
+
+def _transport(settings: Settings) -> Transport:
+    return RequestsTransport(
+        Resolver(allow_networks=settings.allow_networks),
+        deadline=settings.deadline_seconds,
+        connect=settings.connect_seconds,
+        concurrency=settings.concurrency,
+        allow_networks=settings.allow_networks,
+        allow_http=settings.allow_http,
+    )

@@ -1,0 +1,77 @@
+"""The fan-out step: committed events become deliveries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import psycopg
+
+from fencepost.keyring import Keyring
+from fencepost.store import outbox
+from fencepost.store.outbox import OutboxRow
+from worker import hooks
+from worker.link import Link
+
+log = logging.getLogger(__name__)
+
+LARGEST_BATCH = 200
+DELIVERIES_AT_ONCE = 20_000
+IDLE_SECONDS = 0.1
+
+
+class FanOut:
+    """Seal what came in clear, and meet every matching subscription.
+
+    Args:
+        link: its connection.
+        keyring: seals the payloads.
+        worker_id: for the trail.
+        on_new: called when there are new deliveries to claim.
+    """
+
+    def __init__(
+        self, link: Link, *, keyring: Keyring, worker_id: str, on_new: Callable[[], None]
+    ) -> None:
+        self._link = link
+        self._keyring = keyring
+        self._worker_id = worker_id
+        self._on_new = on_new
+
+    def __call__(self) -> float:
+        """Fan one batch out; again at once when it was full."""
+        with self._link.use() as conn:
+            if not outbox.is_waiting(conn):
+                return IDLE_SECONDS
+            try:
+                with conn.transaction():
+                    batch = max(
+                        1,
+                        min(LARGEST_BATCH, DELIVERIES_AT_ONCE // (outbox.count_targets(conn) or 1)),
+                    )
+                    rows = outbox.lock_outbox(conn, batch)
+                    made = outbox.fan_out(
+                        conn, [self._seal(row) for row in rows], worker_id=self._worker_id
+                    )
+            except psycopg.errors.CheckViolation:
+                # A day began without its partition, or the clock jumped.
+                if not outbox.ensure_partitions(conn):
+                    raise
+                return 0
+        if made:
+            self._on_new()
+        if rows:
+            log.debug("outbox.fanned_out events=%d deliveries=%d", len(rows), made)
+            hooks.reach("fanned_out", rows)
+        return 0 if len(rows) == batch else IDLE_SECONDS
+
+    def _seal(self, row: OutboxRow) -> tuple[OutboxRow, str | None, bytes | None]:
+        if row.payload is None:
+            return row, None, None
+        key_id, sealed = self._keyring.seal_payload(
+            row.payload,
+            event_id=row.event_id,
+            content_type=row.content_type,
+            event_type=row.event_type,
+        )
+        return row, key_id, sealed

@@ -1,0 +1,75 @@
+"""A step's own connection, opened when it is needed and again when it was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+
+from fencepost.errors import DatabaseUnavailableError
+from fencepost.store.pool import Role, connect, is_outage
+
+
+class Link:
+    """One connection for one thread, in autocommit.
+
+    Args:
+        url: of the database.
+        role: whose rights it takes.
+        schema: where the tables live.
+        name: shown in ``pg_stat_activity``.
+        statement_limit: no statement may take longer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        role: Role = "worker",
+        schema: str = "public",
+        name: str,
+        statement_limit: timedelta | None = None,
+    ) -> None:
+        self._open: Callable[[], Connection[Any]] = lambda: connect(
+            url, role=role, schema=schema, name=name
+        )
+        self._limit = statement_limit
+        self._conn: Connection[Any] | None = None
+        self.opened = 0
+        """How often it was opened: a rise tells a step that time was lost."""
+
+    @contextmanager
+    def use(self) -> Iterator[Connection[Any]]:
+        """Lend the connection.
+
+        Raises:
+            DatabaseUnavailableError: there is none to be had, or it broke while in use;
+                what was not committed did not happen, what was being committed may have.
+        """
+        conn = self._conn
+        if conn is None or conn.closed:
+            conn = self._conn = self._open()
+            self.opened += 1
+            if self._limit is not None:
+                conn.execute(
+                    "SELECT set_config('statement_timeout', %s, false)",
+                    (f"{self._limit // timedelta(milliseconds=1)}ms",),
+                )
+        try:
+            yield conn
+        except psycopg.Error as error:
+            if conn.closed or conn.broken or is_outage(error):
+                self.close()
+                text = " ".join(str(error).split())
+                raise DatabaseUnavailableError(f"The database went away: {text}") from error
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None

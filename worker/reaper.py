@@ -1,0 +1,64 @@
+"""The reaper step: take back the leases that ran out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from fencepost.store.leases import read_server_start, reap_expired
+from worker import hooks, metrics
+from worker.link import Link
+
+log = logging.getLogger(__name__)
+
+BATCH = 200
+
+
+class Reaper:
+    """Any worker reaps for all; locked rows are passed over.
+
+    After a restart of the server, and after its own connection was lost, it waits one
+    lease: workers that could not reach the database either must have the time to
+    record the answers they already have. Its very first connection is no such case.
+
+    Args:
+        link: its connection.
+        worker_id: who reaps, for the trail.
+        lease: how long leases last.
+        on_new: called when deliveries became due.
+    """
+
+    def __init__(
+        self, link: Link, *, worker_id: str, lease: timedelta, on_new: Callable[[], None]
+    ) -> None:
+        self._link = link
+        self._worker_id = worker_id
+        self._lease = lease
+        self._on_new = on_new
+        self._seen = 0
+        self._holds_until: datetime | None = None
+
+    def __call__(self) -> float:
+        """Reap one batch; again at once when it was full."""
+        with self._link.use() as conn:
+            if self._link.opened != self._seen or self._holds_until is not None:
+                started_at, now = read_server_start(conn)
+                if self._link.opened != self._seen:
+                    since = started_at if self._seen == 0 else now
+                    self._holds_until = max(since, started_at) + self._lease
+                    self._seen = self._link.opened
+                if self._holds_until is not None and now < self._holds_until:
+                    return min((self._holds_until - now).total_seconds(), 1.0)
+                self._holds_until = None
+            reaped = reap_expired(conn, worker_id=self._worker_id, batch=BATCH)
+        for row in reaped:
+            metrics.EXPIRED.inc()
+            log.warning(
+                "lease.expired delivery=%s holder=%s state=%s now=%s",
+                row.id, row.holder, row.from_state, row.current_state,
+            )  # fmt: skip
+        if reaped:
+            hooks.reach("reaped", reaped)
+            self._on_new()
+        return 0 if len(reaped) == BATCH else max(0.2, min(2.0, self._lease.total_seconds() / 10))

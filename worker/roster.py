@@ -1,0 +1,166 @@
+"""What this process holds right now, and therefore what it can start."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from fencepost.model import Lease
+from fencepost.store.leases import Claimed, Room
+
+
+@dataclass(slots=True)
+class Held:
+    """A delivery in the hands of this process."""
+
+    claimed: Claimed
+    until: float
+    """When its own deadline has surely passed, on the local clock: no renewal after it."""
+    is_lost: bool = False
+    """The heartbeat found that the lease is another's."""
+    is_sent: bool = False
+    """Given to the transport, which will say what came of it."""
+    is_settling: bool = False
+    """Handed to the settler: it occupies no slot and needs no heartbeat."""
+
+
+class Roster:
+    """The leases of one process, shared by its threads.
+
+    Args:
+        concurrency: how many requests may be open at once.
+        share: how many of them one subscription may have.
+        backlog: how many results may wait for the settler before no more is claimed.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self, *, concurrency: int, share: int, backlog: int, clock: Callable[[], float]
+    ) -> None:
+        self._concurrency = concurrency
+        self._share = min(share, concurrency)
+        self._backlog = backlog
+        self._clock = clock
+        self._held: dict[Lease, Held] = {}
+        self._running: Counter[UUID] = Counter()  # by subscription, without those settling
+        self._full_at: dict[UUID, datetime] = {}
+        self._slots_full_at: datetime | None = None
+        self._changed = threading.Condition()
+
+    def room(self, at_most: int) -> Room:
+        """Say what could be started now; no slots while too many results wait to be written."""
+        with self._changed:
+            running = self._running.total()
+            is_behind = len(self._held) - running > self._backlog
+            return Room(
+                slots=0 if is_behind else min(at_most, self._concurrency - running),
+                share=self._share,
+                held=dict(self._running),
+                full_at=dict(self._full_at),
+                slots_full_at=self._slots_full_at,
+                may_take_suspect=not any(held.claimed.is_suspect for held in self._held.values()),
+            )
+
+    def take(self, claimed: Iterable[Claimed], *, now: datetime, until: float) -> None:
+        """Enter new leases.
+
+        Args:
+            claimed: from the claim that has just committed.
+            now: database time of the claim: what fills up, is full since then.
+            until: local time after which they are not renewed any more.
+        """
+        with self._changed:
+            for one in claimed:
+                self._held[one.lease] = Held(one, until)
+                self._running[one.subscription_id] += 1
+            for subscription_id, held in self._running.items():
+                if held >= self._share:
+                    self._full_at[subscription_id] = now
+            if self._running.total() >= self._concurrency:
+                self._slots_full_at = now
+
+    def hand_over(self, lease: Lease) -> bool:
+        """Free the slot of a delivery whose end is decided; tell whether its lease was lost."""
+        with self._changed:
+            held = self._held[lease]
+            if not held.is_settling:
+                held.is_settling = True
+                self._release(held.claimed.subscription_id)
+            return held.is_lost
+
+    def drop(self, leases: Iterable[Lease]) -> None:
+        """Forget deliveries that are settled."""
+        with self._changed:
+            for lease in leases:
+                held = self._held.pop(lease, None)
+                if held is not None and not held.is_settling:
+                    self._release(held.claimed.subscription_id)
+            self._changed.notify_all()
+
+    def mark_sent(self, lease: Lease) -> None:
+        """Note that the transport has it."""
+        with self._changed:
+            self._held[lease].is_sent = True
+
+    def drop_unsent(self, leases: Iterable[Lease]) -> None:
+        """Forget those of a failed batch that neither left nor ended."""
+        with self._changed:
+            idle = [
+                lease
+                for lease in leases
+                if (held := self._held.get(lease)) and not held.is_sent and not held.is_settling
+            ]
+        self.drop(idle)
+
+    def lose(self, delivery_ids: Iterable[UUID]) -> list[Lease]:
+        """Mark leases as lost; give those that were not yet known to be."""
+        ids = set(delivery_ids)
+        with self._changed:
+            lost = [
+                held
+                for held in self._held.values()
+                if held.claimed.lease.delivery_id in ids
+                and not held.is_lost
+                and not held.is_settling
+            ]
+            for held in lost:
+                held.is_lost = True
+            return [held.claimed.lease for held in lost]
+
+    def to_renew(self) -> list[Lease]:
+        """List the leases that a heartbeat keeps: in use, not lost, their deadline ahead."""
+        now = self._clock()
+        with self._changed:
+            return [
+                lease
+                for lease, held in self._held.items()
+                if not held.is_settling and not held.is_lost and held.until > now
+            ]
+
+    def subscription_of(self, lease: Lease) -> UUID | None:
+        """Say whose delivery it is."""
+        with self._changed:
+            held = self._held.get(lease)
+            return None if held is None else held.claimed.subscription_id
+
+    @property
+    def in_flight(self) -> int:
+        """How many slots are in use."""
+        with self._changed:
+            return self._running.total()
+
+    def wait_empty(self, timeout: float) -> bool:
+        """Wait until nothing is held; tell whether that came true."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._held, timeout)
+
+    def _release(self, subscription_id: UUID) -> None:
+        left = self._running[subscription_id] - 1
+        if left > 0:
+            self._running[subscription_id] = left
+        else:
+            del self._running[subscription_id]

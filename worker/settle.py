@@ -1,0 +1,142 @@
+"""The settle step: write what became of leases, in batches of what is ready."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from queue import Empty, SimpleQueue
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import Connection
+
+from fencepost.states import Cause, State
+from fencepost.store.settlements import Settled, Settlement, note_health, settle_many
+from worker import hooks, metrics
+from worker.link import Link
+from worker.roster import Roster
+
+log = logging.getLogger(__name__)
+
+LARGEST_BATCH = 200
+IDLE_SECONDS = 0.5
+HEALTH_MEMORY = timedelta(minutes=1)
+"""How long a worker believes what it has noted of a subscription; others note too."""
+
+
+class Settle:
+    """Take settlements from any thread and write them.
+
+    Args:
+        link: its connection.
+        worker_id: this process.
+        roster: forgets what is settled.
+        on_settled: called after each batch: slots may have come free.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        worker_id: str,
+        roster: Roster,
+        on_settled: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._link = link
+        self._worker_id = worker_id
+        self._roster = roster
+        self._on_settled = on_settled
+        self._clock = clock
+        self._queue: SimpleQueue[Settlement] = SimpleQueue()
+        self._batch: list[Settlement] = []
+        self._health: dict[UUID, tuple[bool, float]] = {}
+
+    def put(self, settlement: Settlement) -> None:
+        """Take one settlement; never blocks. The roster bounds how many there can be."""
+        self._queue.put(settlement)
+
+    def __call__(self) -> float:
+        """Write one batch. A batch that could not be written is tried again as it is.
+
+        That is safe: each row is guarded by its lease, and one that was written by a
+        try whose answer was lost is known again.
+        """
+        if not self._batch and not self._collect():
+            return 0
+        with self._link.use() as conn:
+            try:
+                settled = settle_many(conn, self._batch, worker_id=self._worker_id)
+            except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
+                log.exception("settle.refused batch=%d", len(self._batch))
+                settled = self._one_by_one(conn)
+            done, self._batch = self._batch, []
+            health = self._judge_health(done)
+            self._roster.drop(item.lease for item in done)
+            self._on_settled()
+            self._report(settled)
+            hooks.reach("settled", settled)
+            note_health(
+                conn,
+                failing=[id_ for id_, is_failing in health.items() if is_failing],
+                succeeding=[id_ for id_, is_failing in health.items() if not is_failing],
+            )
+        until = self._clock() + HEALTH_MEMORY.total_seconds()
+        self._health.update((id_, (is_failing, until)) for id_, is_failing in health.items())
+        return 0
+
+    def _collect(self) -> bool:
+        """Wait for one settlement, and take what else is there."""
+        try:
+            self._batch.append(self._queue.get(timeout=IDLE_SECONDS))
+            while len(self._batch) < LARGEST_BATCH:
+                self._batch.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return bool(self._batch)
+
+    def _one_by_one(self, conn: Connection[Any]) -> list[Settled]:
+        """Write a batch that the database refused, each alone, so that one row costs no other.
+
+        A row that is refused alone is written without what the receiver sent; if even
+        that is refused, its lease runs out and the reaper takes it back.
+        """
+        settled: list[Settled] = []
+        for item in self._batch:
+            bare = replace(item, message="not recorded", detail={}, response=None)
+            for version in (item, bare):
+                try:
+                    settled += settle_many(conn, [version], worker_id=self._worker_id)
+                    break
+                except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
+                    log.exception("settle.refused delivery=%s", item.lease.delivery_id)
+        return settled
+
+    def _judge_health(self, done: Sequence[Settlement]) -> dict[UUID, bool]:
+        """Say which subscriptions began to fail or to succeed, as far as this process knows."""
+        now = self._clock()
+        news: dict[UUID, bool] = {}
+        for item in done:
+            if item.state is not State.ATTEMPTED or item.is_ours or item.was_aborted:
+                continue
+            subscription_id = self._roster.subscription_of(item.lease)
+            if subscription_id is None:
+                continue
+            is_failing = item.cause is not Cause.SUCCEED
+            known = self._health.get(subscription_id)
+            if known is None or known[0] != is_failing or known[1] <= now:
+                news[subscription_id] = is_failing
+        return news
+
+    def _report(self, settled: Sequence[Settled]) -> None:
+        metrics.SETTLED.inc(sum(row.settled for row in settled))
+        for row in settled:
+            if row.fenced:
+                metrics.FENCED_OUT.inc()
+                log.warning("delivery.fenced_out delivery=%s", row.id)
+            if row.paused:
+                log.warning("subscription.paused reason=410 delivery=%s", row.id)
