@@ -23,6 +23,7 @@ import psycopg
 
 from fencepost import embedded_watch as watch
 from fencepost.embedded_cluster import Cluster
+from fencepost.embedded_socket import SocketFolder
 from fencepost.errors import DatabaseUnavailableError, SettingsError
 from fencepost.home import DATA_FOLDER
 from fencepost.settings import Settings
@@ -103,8 +104,9 @@ class Embedded:
             _make_private(self._home)
             with watch.starting_or_stopping(self._home):
                 cluster = self._found_cluster()
+                major = cluster.program_version()
                 self._hold()
-                cluster.prepare()
+                cluster.prepare(major)
                 cluster.start()
                 _make_database(self._url(SUPERUSER, SUPERUSER))
         except PermissionError as error:
@@ -124,13 +126,20 @@ class Embedded:
             return
         os.close(self._in_use)
         self._in_use = None
-        if self._cluster is not None and watch.stop_unless_used(
-            self._home, self._cluster.stop_command, self._cluster.user.uid, self._cluster.user.gid
-        ):
-            self._cluster.tidy()
-        if self._watch is not None:
-            self._watch.communicate(watch.NOT_NEEDED)
-            self._watch = None
+        done = b""
+        try:
+            if self._cluster is not None and watch.stop_unless_used(
+                self._home,
+                self._cluster.stop_command,
+                self._cluster.user.uid,
+                self._cluster.user.gid,
+            ):
+                self._cluster.socket.remove()
+            done = watch.NOT_NEEDED
+        finally:
+            if self._watch is not None:
+                self._watch.communicate(done)
+                self._watch = None
 
     def url(self) -> str:
         """Give the URL of Fencepost's database, for its login."""
@@ -143,18 +152,17 @@ class Embedded:
     def _url(self, user: str, name: str) -> str:
         if self._cluster is None:
             raise DatabaseUnavailableError("the embedded PostgreSQL has not been started")
-        return (
-            f"postgresql://{user}@/{name}?host={quote(str(self._cluster.socket_folder), safe='')}"
-        )
+        return f"postgresql://{user}@/{name}?host={quote(str(self._cluster.socket.path), safe='')}"
 
     def _found_cluster(self) -> Cluster:
         if self._cluster is None:
             data = self._home / DATA_FOLDER
+            user = server_user(data)
             self._cluster = Cluster(
                 data=data,
-                run_folder=self._home / "run",
+                socket=SocketFolder(self._home / "run", user),
                 bin_dir=_packaged() if self._bin_dir is None else self._bin_dir.absolute(),
-                user=server_user(data),
+                user=user,
                 configuration=self._configuration,
             )
         return self._cluster

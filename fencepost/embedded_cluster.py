@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
-import stat
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -15,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fencepost.embedded_socket import SocketFolder
 from fencepost.embedded_watch import run_as
 from fencepost.errors import DatabaseUnavailableError, SettingsError
 from fencepost.system_user import ServerUser, open_the_way
 
 _OURS: Final = "fencepost.conf"
-_LOG: Final = "server.log"
-_LONGEST_SOCKET_FOLDER: Final = 100 - len("/.s.PGSQL.5432")
-"""A socket's path has 107 bytes at most, on macOS 103."""
 _START_SECONDS: Final = 300
 """Recovery after a crash under load takes long, and must not be cut short."""
+_ORPHAN_SECONDS: Final = 30
+"""How long the processes of a killed server may take to notice it and end."""
+_ORPHANS: Final = "is still in use"
+_BETWEEN_LOOKS: Final = 0.1
 _BUILTIN_LOCALES_SINCE: Final = 17
 _NO_SUCH_PROCESS: Final = 2**31 - 1
 
@@ -41,39 +40,48 @@ _PARAMETERS: Final = {
     "log_truncate_on_rotation": "on",
 }
 
-_log = logging.getLogger("fencepost.embedded")
-
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster and the programs to handle it. Its methods run under the start lock."""
 
     data: Path
-    run_folder: Path
-    """Where the socket lies, or a link to where it lies when the path is too long."""
+    socket: SocketFolder
     bin_dir: Path
     user: ServerUser
     configuration: Mapping[str, str]
-
-    @property
-    def socket_folder(self) -> Path:
-        """The folder to connect to."""
-        return self.run_folder.readlink() if self.run_folder.is_symlink() else self.run_folder
 
     @property
     def stop_command(self) -> list[str]:
         """What stops the server: it rolls back what is open, and waits until it is done."""
         return [*self._pg_ctl("stop"), "-m", "fast", "-w", "-t", str(_START_SECONDS)]
 
-    def prepare(self) -> None:
-        """Make the cluster and the socket's folder where they are missing, and check them.
+    def program_version(self) -> int:
+        """Give the major version of the programs.
 
         Raises:
-            SettingsError: the data are of another major version, or the programs do not run.
+            SettingsError: they do not run.
         """
-        for path in (self.data, self.bin_dir / "postgres"):
-            open_the_way(path, self.user)
-        major = self._program_version()
+        program = self.bin_dir / "postgres"
+        if not program.is_file():
+            raise SettingsError(f"there is no PostgreSQL at {program}")
+        open_the_way(program, self.user)
+        printed = self._must("run", [str(program), "--version"])
+        found = re.search(r"PostgreSQL\) (\d+)", printed)
+        if found is None:
+            raise SettingsError(f"{program} is no PostgreSQL: {printed.strip()}")
+        return int(found[1])
+
+    def prepare(self, major: int) -> None:
+        """Make the cluster and the socket's folder where they are missing, and check them.
+
+        Args:
+            major: of the programs.
+
+        Raises:
+            SettingsError: the data are of another major version.
+        """
+        open_the_way(self.data, self.user)
         if not self.data.exists():
             self._initialise(major)
         version = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -82,7 +90,7 @@ class Cluster:
                 f"FENCEPOST_HOME: {self.data} was written by PostgreSQL {version}, this is "
                 f"{major}; dump it with that version, or choose another folder"
             )
-        if self._lay_socket_folder() and self._is_alive():
+        if self.socket.lay() and self._is_alive():
             self._must("stop the server, whose socket is gone", self.stop_command)
 
     def start(self) -> None:
@@ -97,25 +105,35 @@ class Cluster:
             self._await_answer()
             return
         self._write_configuration()
-        command = self._pg_ctl("start")
-        log = self.data / _LOG
-        self._must("start", [*command, "-w", "-t", str(_START_SECONDS), "-l", str(log)], log=log)
+        until = time.monotonic() + _ORPHAN_SECONDS
+        while (told := self._try_to_start()) is not None:
+            if _ORPHANS not in told or time.monotonic() > until:
+                raise DatabaseUnavailableError(f"the embedded PostgreSQL did not start: {told}")
+            threading.Event().wait(_BETWEEN_LOOKS)
 
-    def tidy(self) -> None:
-        """Remove the socket's folder from the temp folder, after the server has stopped."""
-        if self.run_folder.is_symlink():
-            shutil.rmtree(self.socket_folder, ignore_errors=True)
-            self.run_folder.unlink()
+    def _try_to_start(self) -> str | None:
+        """Start the server; None, or what its logs say about why it did not."""
+        first = self.data / "server.log"
+        first.unlink(missing_ok=True)
+        self.socket.clear()
+        sizes = {path: path.stat().st_size for path in self._logs()}
+        command = [*self._pg_ctl("start"), "-w", "-t", str(_START_SECONDS), "-l", str(first)]
+        done = run_as(command, self.user.uid, self.user.gid)
+        if done.returncode == 0:
+            return None
+        texts = [
+            path.read_bytes()[sizes.get(path, 0) :]
+            for path in (first, *self._logs())
+            if path.exists()
+        ]
+        told = _last_lines(b"\n".join(texts).decode("utf-8", "replace"))
+        return told or _last_lines(done.stdout)
+
+    def _logs(self) -> list[Path]:
+        return sorted((self.data / "log").glob("*.log"))
 
     def _pg_ctl(self, action: str) -> list[str]:
         return [str(self.bin_dir / "pg_ctl"), action, "-D", str(self.data)]
-
-    def _program_version(self) -> int:
-        printed = self._must("run", [str(self.bin_dir / "postgres"), "--version"])
-        found = re.search(r"PostgreSQL\) (\d+)", printed)
-        if found is None:
-            raise SettingsError(f"{self.bin_dir / 'postgres'} is no PostgreSQL: {printed.strip()}")
-        return int(found[1])
 
     def _initialise(self, major: int) -> None:
         """Make the cluster beside its place and move it there, so that it is never half made."""
@@ -134,7 +152,7 @@ class Cluster:
         draft.rename(self.data)
 
     def _write_configuration(self) -> None:
-        folder = {"unix_socket_directories": str(self.socket_folder)}
+        folder = {"unix_socket_directories": str(self.socket.path)}
         lines = ["# Written at each start by Fencepost; edits are lost.\n"]
         for name, text in {**_PARAMETERS, **folder, **self.configuration}.items():
             quoted = text.replace("'", "''")
@@ -143,35 +161,8 @@ class Cluster:
         path.write_text("".join(lines), encoding="utf-8")
         os.chown(path, self.user.uid, self.user.gid)
 
-    def _lay_socket_folder(self) -> bool:
-        """Make sure that the socket has a private folder with a short path.
-
-        Returns:
-            True when it had to be made.
-        """
-        if self.run_folder.is_dir() and self._is_private(self.socket_folder):
-            return False
-        if self.run_folder.is_symlink():
-            self.run_folder.unlink()
-        if len(os.fsencode(self.run_folder)) <= _LONGEST_SOCKET_FOLDER:
-            self.run_folder.mkdir(mode=0o700, exist_ok=True)
-        else:
-            self.run_folder.symlink_to(tempfile.mkdtemp(prefix="fencepost-"))
-            _log.info(
-                "the socket lies in %s: the path of FENCEPOST_HOME is long", self.socket_folder
-            )
-        os.chown(self.socket_folder, self.user.uid, self.user.gid)
-        self.socket_folder.chmod(0o700)
-        open_the_way(self.socket_folder, self.user)
-        return True
-
-    def _is_private(self, folder: Path) -> bool:
-        status = folder.lstat()
-        ours = stat.S_ISDIR(status.st_mode) and status.st_uid == self.user.uid
-        return ours and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-
     def _answers(self) -> bool:
-        command = [str(self.bin_dir / "pg_isready"), "-q", "-h", str(self.socket_folder)]
+        command = [str(self.bin_dir / "pg_isready"), "-q", "-h", str(self.socket.path)]
         return run_as(command, self.user.uid, self.user.gid).returncode == 0
 
     def _is_alive(self) -> bool:
@@ -194,7 +185,9 @@ class Cluster:
             if Path(f"/proc/{pid}/cwd").samefile(self.data):
                 return True
         except OSError:
-            return not Path("/proc/self").exists()
+            if not Path("/proc/self").exists():
+                return True
+            # A zombie, say: where no init process reaps, a killed server stays one.
         path.write_text("".join([f"{_NO_SUCH_PROCESS}\n", *rest]), encoding="utf-8")
         return False
 
@@ -204,12 +197,12 @@ class Cluster:
         while time.monotonic() < until:
             if self._answers():
                 return
-            pause.wait(0.1)
+            pause.wait(_BETWEEN_LOOKS)
         raise DatabaseUnavailableError(
             f"the embedded PostgreSQL in {self.data} runs but does not answer; see its log folder"
         )
 
-    def _must(self, what: str, command: list[str], log: Path | None = None) -> str:
+    def _must(self, what: str, command: list[str]) -> str:
         """Run one of PostgreSQL's programs as the server's user; its output, or an error."""
         try:
             done = run_as(command, self.user.uid, self.user.gid)
@@ -218,9 +211,11 @@ class Cluster:
                 f"PostgreSQL cannot be run as {self.user.name}: {command[0]}: {error.strerror}"
             ) from error
         if done.returncode:
-            told = log.read_text("utf-8", "replace") if log and log.exists() else done.stdout
-            lines = [line.strip() for line in told.splitlines() if line.strip()]
             raise DatabaseUnavailableError(
-                f"the embedded PostgreSQL did not {what}: {' / '.join(lines[-3:])}"
+                f"the embedded PostgreSQL did not {what}: {_last_lines(done.stdout)}"
             )
         return done.stdout
+
+
+def _last_lines(text: str) -> str:
+    return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-4:])
