@@ -1,0 +1,52 @@
+# What each target does stands behind its name; `make` alone lists them.
+# Needs Python 3.11 or later, make and a shell; PYTHON chooses the Python.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/fencepost-setup
+PG15_BIN ?= /usr/lib/postgresql/15/bin
+PYTEST := $(BIN)/python -m pytest
+CODE := fencepost worker dashboard migrations tests scripts
+# Tests that kill processes and tests with a browser each want a process of their own.
+APART := tests/chaos tests/browser
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-pg15 lint format docs constraints
+
+help:
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
+
+setup: $(SETUP) ## .venv with Fencepost, editable, and all its extras
+
+$(SETUP): pyproject.toml constraints.txt fencepost/__init__.py scripts/setup.sh
+	@PYTHON='$(PYTHON)' sh scripts/setup.sh $(VENV)
+	@touch $@
+
+demo: setup ## run everything on an embedded PostgreSQL, with receivers and traffic
+	@$(BIN)/fencepost demo
+
+test: setup ## every test, PostgreSQL and a real Chromium included
+	@sh scripts/chromium.sh
+	$(PYTEST) -n auto --maxprocesses 4 --dist worksteal $(addprefix --ignore=,$(APART))
+	$(foreach folder,$(wildcard $(APART)),$(PYTEST) $(folder) &&) true
+
+test-pg15: setup ## the tests on PostgreSQL again, on the oldest version that is supported
+	TEST_PG_BIN='$(PG15_BIN)' $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests/postgres
+
+lint: setup ## ruff, mypy, import contracts, spelling, templates
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell $(CODE) templates static Makefile .ci $(wildcard *.md)
+	$(BIN)/djlint --quiet --check --lint templates
+
+format: setup ## what ruff can mend by itself
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+docs: setup ## write the README's diagram and settings table anew
+	$(BIN)/python scripts/readme.py
+
+constraints: ## pin the newest versions of everything
+	@PYTHON='$(PYTHON)' sh scripts/constraints.sh constraints.txt
