@@ -48,7 +48,7 @@ class Assets:
         return MappingProxyType(self._hashed)
 
     def url(self, name: str) -> str:
-        """Give the address of a file; KeyError when there is none, so that a page cannot miss it."""
+        """Give the address of a file; KeyError when there is none."""
         return url_for("assets.file", name=self._hashed[name])
 
     def find(self, hashed: str) -> Path | None:

@@ -71,7 +71,7 @@ def answer(status: int, message: str, *, field: str | None = None) -> Response:
         field: the parameter that is at fault.
     """
     if status == 401:  # noqa: PLR2004
-        return _to_login()
+        return _to_login() if _is_person() else _no_login()
     if is_htmx():
         response = make_response(message, status, {"Content-Type": "text/plain; charset=utf-8"})
     else:
@@ -88,6 +88,17 @@ def answer(status: int, message: str, *, field: str | None = None) -> Response:
     if status == 503:  # noqa: PLR2004
         response.headers["Retry-After"] = "5"
     return response
+
+
+def _is_person() -> bool:
+    """Tell a browser's page from a program: a scraper, or the stream of a page."""
+    wants_page = "text/html" in request.headers.get("Accept", "text/html")
+    return wants_page and "Authorization" not in request.headers
+
+
+def _no_login() -> Response:
+    headers = {"Content-Type": "text/plain; charset=utf-8", "WWW-Authenticate": "Bearer"}
+    return make_response("Log in, or send a valid token.\n", 401, headers)
 
 
 def _to_login() -> Response:

@@ -27,6 +27,6 @@ def _protect(response: Response) -> Response:
     response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
     if request.is_secure:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
-    # Pages show what only their reader may see; fragments and static files say otherwise themselves.
+    # Pages show what only their reader may see. Fragments and static files say otherwise.
     response.headers.setdefault("Cache-Control", "no-store")
     return response

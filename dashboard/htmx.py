@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from flask import Response, current_app, make_response, redirect, render_template, request
@@ -36,7 +36,7 @@ def target() -> str | None:
     return unquote(request.headers.get("HX-Target", "").partition("#")[2]) or None
 
 
-def render(template: str, *, status: int = 200, **context: object) -> Response:
+def render(template: str, *, status: int = 200, **context: Any) -> Response:
     """Render a page, or the block of it that is named like the target.
 
     Args:
@@ -46,6 +46,7 @@ def render(template: str, *, status: int = 200, **context: object) -> Response:
         context: for the template.
     """
     wanted = (target() or "").replace("-", "_")
+    context["in_dialog"] = wanted == "modal_body"
     page = current_app.jinja_env.get_template(template)
     if wanted and wanted in page.blocks:
         response = make_response(_render_block(template, wanted, context), status)
@@ -55,7 +56,7 @@ def render(template: str, *, status: int = 200, **context: object) -> Response:
     return response
 
 
-def render_list(template: str, *, url: str, **context: object) -> Response:
+def render_list(template: str, *, url: str, **context: Any) -> Response:
     """Render a list, and let the address bar follow what is shown.
 
     Args:
@@ -69,7 +70,7 @@ def render_list(template: str, *, url: str, **context: object) -> Response:
     return response
 
 
-def render_region(template: str, block: str, *, version: object, **context: object) -> Response:
+def render_region(template: str, block: str, *, version: object, **context: Any) -> Response:
     """Render a region that refreshes itself, unless the browser has this version of it.
 
     Args:
@@ -97,7 +98,7 @@ def go(url: str) -> BaseResponse:
     return redirect(url, 303)
 
 
-def _render_block(template: str, block: str, context: dict[str, object]) -> str:
+def _render_block(template: str, block: str, context: dict[str, Any]) -> str:
     page = current_app.jinja_env.get_template(template)
     values = dict(context)
     current_app.update_template_context(values)

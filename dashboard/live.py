@@ -138,7 +138,7 @@ class Hub:
         return len(self._viewers)
 
     def stop(self) -> None:
-        """End all streams, within one interval. Safe in a signal handler: it takes no lock twice."""
+        """End all streams, within one interval."""
         self._stopping.set()
 
     def _run(self) -> None:

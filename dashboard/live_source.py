@@ -1,4 +1,4 @@
-"""What the hub reads: the newest rows of the trail, and the deliveries and replays being watched."""
+"""What the hub reads: the newest rows of the trail, and the state of what is being watched."""
 
 from __future__ import annotations
 

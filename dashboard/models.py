@@ -163,3 +163,14 @@ class Session(Base):
     user_id: Mapped[UUID]
     created_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
+
+
+class Worker(Base):
+    """A worker process as it reported itself last."""
+
+    __tablename__ = "webhook_workers"
+
+    worker_id: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[str]
+    in_flight: Mapped[int]
+    beat_at: Mapped[datetime]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
 from flask import request, url_for
 
 HOME: Final = "/overview"
+_HIDDEN: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
 def safe_next(wanted: str | None) -> str:
@@ -18,7 +20,7 @@ def safe_next(wanted: str | None) -> str:
     """
     if wanted is None or not wanted.startswith("/") or wanted[1:2] in {"/", "\\"}:
         return HOME
-    if "\\" in wanted or any(ord(letter) < 0x21 or ord(letter) == 0x7F for letter in wanted):
+    if "\\" in wanted or _HIDDEN.search(wanted):
         return HOME
     try:
         parts = urlsplit(wanted)

@@ -36,7 +36,7 @@ STATES: Final[Mapping[str, Look]] = MappingProxyType(
         State.ATTEMPTED: Look("attempted", "inflight", "arrow"),
         State.RETRIED: Look("retried", "backoff", "loop"),
         State.DELIVERED: Look("delivered", "ok", "check"),
-        State.DLQ: Look("dead letter", "dlq", "square"),
+        State.DLQ: Look("dead", "dlq", "square"),
         Fact.FAILED: Look("failed", "fail", "cross"),
         Fact.LEASE_EXPIRED: Look("lease expired", "fenced", "clock"),
         Fact.RELEASED: Look("released", "ingest", "back"),
@@ -46,6 +46,18 @@ STATES: Final[Mapping[str, Look]] = MappingProxyType(
     }
 )
 """Of a delivery and of a row of its trail."""
+
+STATE_MEANING: Final[Mapping[State, str]] = MappingProxyType(
+    {
+        State.RECEIVED: "taken in, not encrypted",
+        State.ENCRYPTED: "waiting for a worker",
+        State.LEASED: "in a worker's hands",
+        State.ATTEMPTED: "request in flight",
+        State.RETRIED: "waiting for another try",
+        State.DELIVERED: "acknowledged",
+        State.DLQ: "need a person",
+    }
+)
 
 SEGMENTS: Final[Mapping[SegmentKind, Look]] = MappingProxyType(
     {
@@ -85,7 +97,7 @@ _DAY: Final = 86400
 
 
 def duration(seconds: float) -> str:
-    """Write a length of time: ``380 ms``, ``6.48 s``, ``1 m 38.0 s``, ``4 h 02 m``, ``3 d 04 h``."""
+    """Write a length of time: ``380 ms``, ``6.48 s``, ``1 m 38.0 s``, ``4 h 02 m``."""
     if seconds < 0:
         return "-" + duration(-seconds)
     if seconds < 1:
@@ -140,3 +152,8 @@ def _coarse(seconds: float) -> str:
     if seconds < _HOUR:
         return f"{seconds // _MINUTE:.0f} m"
     return f"{seconds // _HOUR:.0f} h"
+
+
+def capped(number: int, cap: int = 10_000) -> str:
+    """Write a number that was counted up to a limit only."""
+    return f"{cap:,}+" if number > cap else f"{number:,}"

@@ -36,8 +36,8 @@ class Actor:
     kind: Literal["user", "token"]
 
     def __str__(self) -> str:
-        """The name as the audit log keeps it."""
-        return self.name if self.kind == "user" else f"token:{self.name}"
+        """Say it as the audit log does: by which door, and who."""
+        return f"{self.kind} {self.name}"
 
 
 def requires(role: str) -> Callable[[View], View]:

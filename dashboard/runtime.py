@@ -9,6 +9,7 @@ from flask import current_app
 
 from dashboard.live import Hub
 from fencepost.keyring import Keyring
+from fencepost.producer import Producer
 from fencepost.settings import Settings
 
 
@@ -21,6 +22,15 @@ class Runtime:
     endpoint_keyring: Keyring = field(repr=False)
     secret: bytes = field(repr=False)
     hub: Hub = field(repr=False)
+
+    def producer(self) -> Producer:
+        """Give what this process publishes with."""
+        return Producer(
+            keyring=self.keyring,
+            schema=self.settings.schema,
+            node=self.settings.node_name,
+            max_payload_bytes=self.settings.max_payload_bytes,
+        )
 
 
 def runtime() -> Runtime:

@@ -1,0 +1,184 @@
+"""Lists of deliveries: the query string read, the page of rows, and the addresses around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+from flask import request, url_for
+from psycopg import Connection
+from werkzeug.datastructures import MultiDict
+
+from dashboard import presenters
+from dashboard.names import names_of
+from dashboard.runtime import runtime
+from fencepost.cursors import Cursors, Page, Position
+from fencepost.errors import InvalidInputError
+from fencepost.filters import DeliveryFilter
+from fencepost.model import Delivery
+from fencepost.states import State
+from fencepost.store import deliveries
+
+LIMITS: Final = (25, 50, 100)
+DEFAULT_LIMIT: Final = 50
+COUNT_CAP: Final = 10_000
+
+_LABELS: Final = {
+    "id": "id", "sub": "subscription", "state": "state", "type": "event type", "from": "from",
+    "to": "to", "code": "answer", "err": "error", "min_attempts": "attempts at least",
+    "max_attempts": "attempts at most", "q": "search", "replay": "replay", "worker": "worker",
+    "discarded": "discarded",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One active filter, and the list without it."""
+
+    label: str
+    value: str
+    without_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of a list of deliveries.
+
+    Attributes:
+        scope: the filter, with what the page itself fixes.
+        params: the filter as the reader chose it, for the form and for links.
+        rows: the page's deliveries, newest first.
+        matched: how many the filter matches; more than ``COUNT_CAP`` stands for "more".
+        url: the canonical address of this page of the list.
+        top: the cursor of what is newer than this page; None when the list is empty.
+        names: of the subscriptions that occur.
+    """
+
+    scope: DeliveryFilter
+    params: Mapping[str, list[str]]
+    chips: Sequence[Chip]
+    rows: Sequence[Delivery]
+    matched: int
+    url: str
+    clear_url: str
+    newest_url: str | None
+    prev_url: str | None
+    next_url: str | None
+    top: str | None
+    limit: int
+    names: Mapping[UUID, str]
+
+    @property
+    def count_in_words(self) -> str:
+        """Say how many there are; beyond the cap only that there are more."""
+        if self.matched > COUNT_CAP:
+            return f"More than {COUNT_CAP:,} match."
+        return f"{self.matched:,} {'matches' if self.matched == 1 else 'match'}."
+
+
+def read_listing(
+    conn: Connection[Any],
+    endpoint: str,
+    *,
+    fixed: DeliveryFilter | None = None,
+) -> Listing:
+    """Read the page of a list that the query string asks for.
+
+    Args:
+        conn: reads only.
+        endpoint: of the list.
+        fixed: what the page decides, whatever is asked for: its state and whether discarded.
+
+    Raises:
+        InvalidInputError: names the parameter that cannot be read.
+    """
+    wanted = read_filter()
+    scope = wanted if fixed is None else _fix(wanted, fixed)
+    chosen = wanted if fixed is None else replace(wanted, state=(), discarded=None)
+    limit = _limit()
+    cursors = Cursors(runtime().secret)
+    mark = scope.fingerprint()
+    after, before = request.args.get("after"), request.args.get("before")
+    if after and before:
+        raise InvalidInputError("before", "give either after or before")
+    page = deliveries.list_deliveries(
+        conn,
+        scope,
+        limit=limit,
+        after=cursors.read(after or None, scope=mark, field="after"),
+        before=cursors.read(before or None, scope=mark, field="before"),
+    )
+    params = chosen.to_params()
+    query: dict[str, Any] = dict(params)
+    if limit != DEFAULT_LIMIT:
+        query["limit"] = limit
+
+    def address(**cursor: str | None) -> str:
+        return url_for(endpoint, **query, **cursor)
+
+    names = names_of({*scope.sub, *(row.subscription_id for row in page.rows)})
+    return Listing(
+        scope=scope,
+        params=params,
+        chips=[*_chips(endpoint, params, names)],
+        rows=page.rows,
+        matched=deliveries.count_capped(conn, scope, COUNT_CAP),
+        url=address(after=after or None, before=before or None),
+        clear_url=url_for(endpoint),
+        newest_url=address() if after or before else None,
+        prev_url=address(before=cursors.write(page.prev, scope=mark)) if page.prev else None,
+        next_url=address(after=cursors.write(page.next, scope=mark)) if page.next else None,
+        top=cursors.write(_first(page, scope), scope=mark),
+        limit=limit,
+        names=names,
+    )
+
+
+def read_filter(source: MultiDict[str, str] | None = None) -> DeliveryFilter:
+    """Read a filter from the query string, or from a form; InvalidInputError names the field."""
+    given = request.args if source is None else source
+    return DeliveryFilter.from_params(given.to_dict(flat=False), known_only=True)
+
+
+def dead_letters(chosen: DeliveryFilter) -> DeliveryFilter:
+    """Narrow a filter to what the DLQ page shows: dead letters that nobody gave up."""
+    return _fix(chosen, DeliveryFilter(state=(State.DLQ,), discarded=False))
+
+
+def _first(page: Page[Delivery], scope: DeliveryFilter) -> Position | None:
+    if not page.rows:
+        return None
+    row = page.rows[0]
+    return Position(row.id, row.dead_at if scope.is_by_entry else None)
+
+
+def _fix(wanted: DeliveryFilter, fixed: DeliveryFilter) -> DeliveryFilter:
+    return replace(wanted, state=fixed.state, discarded=fixed.discarded)
+
+
+def _limit() -> int:
+    text = request.args.get("limit") or str(DEFAULT_LIMIT)
+    if text not in {str(limit) for limit in LIMITS}:
+        raise InvalidInputError("limit", f"limit is one of {', '.join(map(str, LIMITS))}")
+    return int(text)
+
+
+def _chips(
+    endpoint: str, params: Mapping[str, list[str]], names: Mapping[UUID, str]
+) -> Sequence[Chip]:
+    chips = []
+    for name, values in params.items():
+        for value in values:
+            rest = {**params, name: [other for other in values if other != value]}
+            chips.append(Chip(_LABELS[name], _shown(name, value, names), url_for(endpoint, **rest)))
+    return chips
+
+
+def _shown(name: str, value: str, names: Mapping[UUID, str]) -> str:
+    if name == "sub":
+        return names.get(UUID(value), value)
+    if name == "state":
+        return presenters.STATES[State(value.upper())].label
+    return value

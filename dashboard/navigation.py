@@ -1,0 +1,59 @@
+"""What the frame of every page shows: who is logged in, how full the DLQ is, what is running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from flask import Flask, g, request
+from sqlalchemy import select
+
+from dashboard import presenters
+from dashboard.database import connection
+from dashboard.listing import dead_letters
+from dashboard.models import Replay, db
+from dashboard.roles import Actor, Role
+from dashboard.runtime import runtime
+from fencepost import __version__
+from fencepost.filters import DeliveryFilter
+from fencepost.store.deliveries import count_capped
+
+_MOST_DEAD: Final = 10_000
+_MOST_RUNNING: Final = 3
+_THEMES: Final = frozenset({"light", "dark"})
+
+
+class Navigation:
+    """Read only by templates that show it: a fragment asks for none of it."""
+
+    def dead(self) -> int:
+        """Count the dead letters, up to a limit."""
+        return count_capped(connection(), dead_letters(DeliveryFilter()), _MOST_DEAD)
+
+    def running(self) -> Sequence[Replay]:
+        """List the bulk replays that are running."""
+        query = select(Replay).where(Replay.state == "RUNNING").order_by(Replay.id)
+        return db.session.scalars(query.limit(_MOST_RUNNING)).all()
+
+
+def init_app(app: Flask) -> None:
+    """Give templates what they all need."""
+    app.jinja_env.globals["present"] = presenters
+    app.jinja_env.globals["version"] = __version__
+    # As a global, so that a block rendered alone has the macros too.
+    app.jinja_env.globals["ui"] = app.jinja_env.get_template("_ui.html").module
+    app.context_processor(_context)
+
+
+def _context() -> dict[str, Any]:
+    actor: Actor | None = g.get("actor")
+    theme = request.cookies.get("fencepost_theme")
+    return {
+        "actor": actor,
+        "may": lambda role: actor is not None and actor.role.may(Role(role)),
+        "environment": runtime().settings.environment,
+        "nav": Navigation(),
+        "now": g.get("now"),
+        "section": request.endpoint,
+        "theme": theme if theme in _THEMES else None,
+    }

@@ -1,0 +1,276 @@
+"""``/subscriptions``: the list, one of them, a new one, and what can be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from flask import Blueprint, Response, abort, g, request, url_for
+from psycopg import Connection
+from werkzeug.exceptions import Forbidden
+from werkzeug.wrappers import Response as BaseResponse
+
+from dashboard.database import connection, transaction
+from dashboard.htmx import go, render, render_region
+from dashboard.ids import read_id
+from dashboard.roles import Role, requires
+from dashboard.runtime import runtime
+from fencepost import retry, signing
+from fencepost.cursors import Cursors
+from fencepost.errors import InvalidInputError
+from fencepost.filters import DeliveryFilter
+from fencepost.model import Subscription
+from fencepost.states import State
+from fencepost.store import deliveries, secrets, subscriptions
+from fencepost.subscription_spec import read_spec
+
+blueprint = Blueprint("subscriptions", __name__)
+
+_SCOPE: Final = "subscriptions"
+_NEWEST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a person can do to a subscription, in words."""
+
+    label: str
+    effect: str
+    role: Role
+    icon: str
+    kind: str = ""
+    asks_reason: bool = False
+
+
+ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
+    {
+        "pause": Action(
+            "Pause", "Its deliveries are held, not dropped, until somebody resumes it.",
+            Role.OPERATOR, "pause", asks_reason=True,
+        ),
+        "resume": Action(
+            "Resume", "Its held deliveries are sent, oldest first.", Role.OPERATOR, "play",
+            "primary",
+        ),
+        "test": Action(
+            "Send test event", "A worker sends it an ordinary delivery of type fencepost.test.",
+            Role.OPERATOR, "arrow",
+        ),
+        "rotate-secret": Action(
+            "Rotate secret",
+            "A new signing secret is made. The old one signs beside it for 24 hours, so that the "
+            "receiver has time to change.", Role.ADMIN, "loop",
+        ),
+        "revoke-secret": Action(
+            "Revoke old secrets",
+            "All secrets but the newest stop signing at once. A receiver that still holds an old "
+            "one will refuse what is sent.", Role.ADMIN, "lock", "danger",
+        ),
+        "remove": Action(
+            "Remove",
+            "It receives nothing more, and what still waits for it goes to the DLQ. Its history "
+            "stays.", Role.ADMIN, "bin", "danger",
+        ),
+    }
+)  # fmt: skip
+
+
+@blueprint.get("/subscriptions")
+@requires("viewer")
+def index() -> Response:
+    """List subscriptions, newest first."""
+    cursors = Cursors(runtime().secret)
+    page = subscriptions.list_subscriptions(
+        connection(),
+        after=cursors.read(request.args.get("after") or None, scope=_SCOPE, field="after"),
+        before=cursors.read(request.args.get("before") or None, scope=_SCOPE, field="before"),
+    )
+    return render(
+        "subscriptions/list.html",
+        rows=page.rows,
+        next=cursors.write(page.next, scope=_SCOPE),
+        prev=cursors.write(page.prev, scope=_SCOPE),
+    )
+
+
+@blueprint.get("/subscriptions/new")
+@requires("admin")
+def new() -> Response:
+    """Show the form for a new one."""
+    return _form()
+
+
+@blueprint.post("/subscriptions")
+@requires("admin")
+def add() -> Response:
+    """Add it, and show its secret this once."""
+    settings = runtime().settings
+    try:
+        spec = read_spec(
+            _fields(), allow_http=settings.allow_http, allow_networks=settings.allow_networks
+        )
+        with transaction() as conn:
+            added, secret = subscriptions.add_subscription(
+                conn, runtime().endpoint_keyring, spec, actor=str(g.actor)
+            )
+    except InvalidInputError as error:
+        return _form(faults={error.field: str(error)}, status=422)
+    return render(
+        "subscriptions/secret.html", subscription=added, secret=secret, is_new=True, status=201
+    )
+
+
+@blueprint.get("/subscriptions/<subscription_id>")
+@requires("viewer")
+def show(subscription_id: str) -> Response:
+    """Show one subscription."""
+    return render("subscriptions/show.html", **_about(read_id(subscription_id, "subscription")))
+
+
+@blueprint.get("/_f/subscriptions/<subscription_id>/state")
+@requires("viewer")
+def state_region(subscription_id: str) -> Response:
+    """Refresh its counts and newest deliveries."""
+    found = _about(read_id(subscription_id, "subscription"))
+    newest = [(row.id, row.seq) for row in found["rows"]]
+    version = (found["subscription"], found["counts"], newest, str(g.actor.role))
+    return render_region("subscriptions/show.html", "state", version=version, **found)
+
+
+@blueprint.get("/subscriptions/<subscription_id>/confirm/<name>")
+@requires("operator")
+def confirm(subscription_id: str, name: str) -> Response:
+    """Ask before something is done to it."""
+    return _ask(read_id(subscription_id, "subscription"), name)
+
+
+@blueprint.post("/subscriptions/<subscription_id>/<any(pause, resume, test):name>")
+@requires("operator")
+def act(subscription_id: str, name: str) -> BaseResponse:
+    """Pause it, resume it, or send it a test event, and show what came of it."""
+    id_ = read_id(subscription_id, "subscription")
+    try:
+        with transaction() as conn:
+            event_id = _OPERATE[name](conn, id_)
+    except InvalidInputError as error:
+        return _ask(id_, name, faults={error.field: str(error)}, status=422)
+    if event_id is not None:
+        return go(url_for("events.show", event_id=event_id))
+    return go(url_for(".show", subscription_id=id_))
+
+
+@blueprint.post("/subscriptions/<subscription_id>/rotate-secret")
+@requires("admin")
+def rotate(subscription_id: str) -> Response:
+    """Make a new secret, and show it this once."""
+    id_ = read_id(subscription_id, "subscription")
+    with transaction() as conn:
+        found, secret = secrets.rotate_secret(
+            conn, runtime().endpoint_keyring, id_, actor=str(g.actor)
+        )
+    return render("subscriptions/secret.html", subscription=found, secret=secret, is_new=False)
+
+
+@blueprint.post("/subscriptions/<subscription_id>/<any('revoke-secret', remove):name>")
+@requires("admin")
+def administer(subscription_id: str, name: str) -> BaseResponse:
+    """End its old secrets, or the subscription itself."""
+    id_ = read_id(subscription_id, "subscription")
+    with transaction() as conn:
+        if name == "remove":
+            subscriptions.remove_subscription(conn, id_, actor=str(g.actor))
+        else:
+            secrets.revoke_secret(conn, id_, actor=str(g.actor))
+    return go(url_for(".show", subscription_id=id_))
+
+
+def _pause(conn: Connection[Any], id_: UUID) -> None:
+    reason = request.form.get("reason", "").strip() or None
+    subscriptions.pause_subscription(conn, id_, reason=reason, actor=str(g.actor))
+
+
+def _resume(conn: Connection[Any], id_: UUID) -> None:
+    subscriptions.resume_subscription(conn, id_, actor=str(g.actor))
+
+
+def _test(conn: Connection[Any], id_: UUID) -> UUID:
+    return subscriptions.publish_test(conn, id_, producer=runtime().producer(), actor=str(g.actor))
+
+
+_OPERATE: Final[Mapping[str, Callable[[Connection[Any], UUID], UUID | None]]] = MappingProxyType(
+    {"pause": _pause, "resume": _resume, "test": _test}
+)
+
+
+def _ask(
+    id_: UUID, name: str, *, faults: Mapping[str, str] | None = None, status: int = 200
+) -> Response:
+    action = ACTIONS.get(name)
+    if action is None:
+        abort(404)
+    if not g.actor.role.may(action.role):
+        raise Forbidden(f"This needs the role {action.role}.")
+    found = subscriptions.get_subscription(connection(), id_)
+    counts = deliveries.count_by_state(connection(), id_)
+    return render(
+        "subscriptions/confirm.html",
+        status=status,
+        subscription=found,
+        action=action,
+        name=name,
+        waiting=counts[State.ENCRYPTED] + counts[State.RETRIED],
+        faults=faults,
+        reason=request.form.get("reason", ""),
+    )
+
+
+def _about(id_: UUID) -> dict[str, Any]:
+    conn = connection()
+    found = subscriptions.get_subscription(conn, id_, with_removed=True)
+    newest = deliveries.list_deliveries(conn, DeliveryFilter(sub=(id_,)), limit=_NEWEST)
+    return {
+        "subscription": found,
+        "counts": deliveries.count_by_state(conn, id_),
+        "rows": newest.rows,
+        "actions": _possible(found),
+        "signature_header": signing.header_name(found.signature_scheme, found.signature_header),
+    }
+
+
+def _possible(found: Subscription) -> list[tuple[str, Action]]:
+    if found.removed_at is not None:
+        return []
+    other = "pause" if found.state == "paused" else "resume"
+    return [
+        (name, action)
+        for name, action in ACTIONS.items()
+        if name != other and g.actor.role.may(action.role)
+    ]
+
+
+def _form(*, faults: Mapping[str, str] | None = None, status: int = 200) -> Response:
+    return render(
+        "subscriptions/new.html",
+        status=status,
+        given=request.form,
+        faults=faults or {},
+        schemes=signing.SCHEMES,
+        presets=list(retry.PRESETS),
+    )
+
+
+def _fields() -> dict[str, Any]:
+    """Read the form; what was left empty has its default."""
+    form = request.form
+    fields: dict[str, Any] = {"name": form.get("name", ""), "url": form.get("url", "")}
+    for name in ("signature_scheme", "signature_header", "retry_preset"):
+        if form.get(name):
+            fields[name] = form[name]
+    if types := form.get("event_types", "").replace(",", " ").split():
+        fields["event_types"] = types
+    if text := form.get("max_attempts", "").strip():
+        fields["max_attempts"] = int(text) if text.isascii() and text.isdecimal() else text
+    return fields
