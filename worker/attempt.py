@@ -69,6 +69,20 @@ def outgoing(prepared: Prepared, attempted: Attempted) -> Outgoing:
     )
 
 
+def unsent(prepared: Prepared) -> Settlement:
+    """Give back an attempt whose request never left: the database went away around its row."""
+    return Settlement(
+        prepared.claimed.lease,
+        State.ATTEMPTED,
+        Cause.RETRY,
+        delay=timedelta(),
+        error=ErrorClass.LOCAL_ERROR,
+        message="the database went away before the request could leave",
+        reason="local_error",
+        is_ours=True,
+    )
+
+
 class Sender:
     """Hands requests to the transport and their ends to the settler.
 

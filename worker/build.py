@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 
 from fencepost import __version__
+from fencepost.errors import DatabaseUnavailableError
 from fencepost.model import Lease
 from fencepost.settings import Settings
 from fencepost.store.migrate import check_revision
@@ -20,10 +21,10 @@ from worker.claim import Claim
 from worker.fanout import FanOut
 from worker.heartbeat import Heartbeat
 from worker.link import Link
-from worker.loop import Loop
+from worker.loop import Loop, pause_after
 from worker.prepare import Preparer
 from worker.reaper import Reaper
-from worker.replay import Replay
+from worker.replay import STATEMENT_LIMIT, ReplayStep
 from worker.resolver import Resolver
 from worker.roster import Roster
 from worker.settle import Settle
@@ -56,7 +57,7 @@ class Worker:
         self.worker_id = f"{name or settings.node_name}-{secrets.token_hex(4)}"
         keyring, endpoint_keyring = settings.keyring(), settings.endpoint_keyring()
         lease = timedelta(seconds=settings.lease_seconds)
-        chance = random.SystemRandom()
+        chance = self._chance = random.SystemRandom()
         clock = time.monotonic
         self._links: list[Link] = []
         self._state = "running"
@@ -119,7 +120,9 @@ class Worker:
             lease=lease,
             on_new=self._wake_claim,
         )
-        replay = Replay(self._link("replay"), on_new=self._wake_claim)
+        replay = ReplayStep(
+            self._link("replay", statement_limit=STATEMENT_LIMIT), on_new=self._wake_claim
+        )
         upkeep = Upkeep(self._link("upkeep"), worker_id=self.worker_id)
         self._claim_loop = Loop("claim", claim, chance=chance)
         self._settle_loop = Loop("settle", self._settle, chance=chance)
@@ -141,10 +144,9 @@ class Worker:
 
         Raises:
             SchemaError: the database has another schema than this version needs.
-            DatabaseUnavailableError: it cannot be reached at the start.
         """
-        with self._link("start").use() as conn:
-            check_revision(conn)
+        if not self._check_schema(stop):
+            return 0
         metrics.IN_FLIGHT.set_function(lambda: self.roster.in_flight)
         if self._settings.worker_bind is not None:
             bind = self._settings.worker_bind
@@ -158,6 +160,22 @@ class Worker:
         finally:
             for link in self._links:
                 link.close()
+
+    def _check_schema(self, stop: threading.Event) -> bool:
+        """Wait for the database, however long it takes; False: told to stop before it came."""
+        link, failures = self._link("start"), 0
+        while not stop.is_set():
+            try:
+                with link.use() as conn:
+                    check_revision(conn)
+            except DatabaseUnavailableError as error:
+                if not failures:
+                    log.warning("database.away loop=start error=%s", error)
+                stop.wait(pause_after(failures := failures + 1, self._chance))
+            else:
+                link.close()
+                return True
+        return False
 
     def _drain(self) -> int:
         """Claim no more, give back what has not left, let what has left end."""

@@ -11,9 +11,9 @@ from psycopg import Connection
 from fencepost.store.leases import FIRST, Claimed, attempt_many, claim_due
 from fencepost.store.settlements import Settlement
 from worker import hooks, metrics
-from worker.attempt import Sender
+from worker.attempt import Sender, unsent
 from worker.link import Link
-from worker.prepare import Preparer, set_aside_draining
+from worker.prepare import Prepared, Preparer, set_aside_draining
 from worker.roster import Roster
 
 IDLE_SECONDS = 0.25
@@ -69,10 +69,14 @@ class Claim:
         self._patience = patience
         self._clock = clock
         self._cursor = FIRST
+        self._unsure: list[Prepared] = []
         self._turn = 0
 
     def __call__(self) -> float:
         """Start one batch; again at once while there is more that could be started."""
+        if self._unsure:
+            with self._link.use() as conn:
+                self._send(conn)
         if not self._may_claim():
             return FULL_SECONDS
         room = self._roster.room(LARGEST_BATCH)
@@ -96,7 +100,10 @@ class Claim:
                 self._start(conn, found.claimed)
             except BaseException:
                 # What has not left by now stays unsent: its lease runs out and is taken back.
-                self._roster.drop_unsent(claimed.lease for claimed in found.claimed)
+                kept = {one.claimed.lease for one in self._unsure}
+                self._roster.drop_unsent(
+                    claimed.lease for claimed in found.claimed if claimed.lease not in kept
+                )
                 raise
         return 0
 
@@ -109,6 +116,16 @@ class Claim:
         self._end(set_aside)
         if not ready:
             return
+        self._unsure = ready
+        self._send(conn)
+
+    def _send(self, conn: Connection[Any]) -> None:
+        """Record the attempts, and let their requests leave.
+
+        When the database goes away here, nobody knows what it has recorded: the batch is
+        kept, and this is called again.
+        """
+        ready = self._unsure
         attempted = attempt_many(
             conn,
             [
@@ -122,12 +139,15 @@ class Claim:
             worker_id=self._worker_id,
             lease=self._lease,
         )
+        self._unsure = []
         hooks.reach("attempted", attempted)
         for one in ready:
             row = attempted.get(one.claimed.lease.delivery_id)
             if row is None:
                 metrics.FENCED_OUT.inc()
                 self._roster.drop([one.claimed.lease])  # lost meanwhile: refused and noted
+            elif row.is_repeat:
+                self._end([unsent(one)])
             else:
                 self._roster.mark_sent(one.claimed.lease)
                 self._sender.send(one, row)

@@ -15,6 +15,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between tries while something is wrong: doubled each time, up to the longest."""
 
 
+def pause_after(failures: int, chance: random.Random) -> float:
+    """Give the seconds to wait after so many failures in a row, from 1."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10)) * chance.uniform(0.5, 1)
+
+
 class Step(Protocol):
     """One unit of work."""
 
@@ -80,8 +85,7 @@ class Loop:
                 pause = self._step()
             except Exception as error:  # noqa: BLE001 - a worker outlives every fault of a step
                 failures += 1
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
-                pause *= self._chance.uniform(0.5, 1)
+                pause = pause_after(failures, self._chance)
                 self._report(error, failures, pause)
             else:
                 if failures:

@@ -1,24 +1,39 @@
-"""The replay step: running bulk replays make their deliveries due again, batch by batch."""
+"""The replay step: a running bulk replay makes its next batch of deliveries due again."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
+import psycopg
+from psycopg import Connection
+
+from fencepost.errors import FencepostError
+from fencepost.records import Replay
 from fencepost.store import requeue
 from worker.link import Link
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 1.0
+"""A start is noticed within this; a pause or a cancel, by the next batch."""
+
+STATEMENT_LIMIT = timedelta(minutes=2)
+"""For the step's link: a scope that few rows of many match is read from one end to the other."""
 
 
-class Replay:
-    """Make the next batch of whichever replay is due; the row lock lets one worker make it.
+class ReplayStep:
+    """Requeue one batch of one replay, in turn.
+
+    Several workers run this step: the lock on the replay's row gives each batch to one of
+    them, and the pace is kept in the row.
 
     Args:
-        link: its connection.
-        on_new: called when deliveries became due.
+        link: its connection, with ``STATEMENT_LIMIT``.
+        on_new: called when there are deliveries to claim.
     """
 
     def __init__(self, link: Link, *, on_new: Callable[[], None]) -> None:
@@ -26,17 +41,33 @@ class Replay:
         self._on_new = on_new
 
     def __call__(self) -> float:
-        """Requeue one batch; again at once while another is due."""
+        """Make one batch; say when the next is due."""
         with self._link.use() as conn:
             wait = requeue.read_wait(conn)
             if wait is None or wait > 0:
                 return IDLE_SECONDS if wait is None else min(wait, IDLE_SECONDS)
             with conn.transaction():
-                due = requeue.take_due(conn)
-                if due is None:  # another worker was faster
+                before = requeue.take_due(conn)
+                if before is None:  # another worker has this batch in hand
                     return IDLE_SECONDS
-                after = requeue.requeue_batch(conn, due, requeue.batch_size(due))
-        self._on_new()
+                after = self._requeue(conn, before)
+        if after.requeued > before.requeued:
+            self._on_new()
         if after.state == "DONE":
-            log.info("replay.done replay=%s requeued=%d", after.id, after.requeued)
-        return 0
+            log.info(
+                "replay.done id=%s requeued=%d skipped=%d", after.id, after.requeued, after.skipped
+            )
+        return 0.0
+
+    def _requeue(self, conn: Connection[Any], before: Replay) -> Replay:
+        """Make the batch; a replay that cannot go on ends as FAILED, and is in nobody's way."""
+        try:
+            with conn.transaction():
+                return requeue.requeue_batch(conn, before, requeue.batch_size(before))
+        except psycopg.OperationalError:  # the server is away, busy or slow: the next turn tries
+            raise
+        except (FencepostError, psycopg.Error) as error:
+            failure = " ".join(str(error).split())[:300]
+            log.exception("replay.failed id=%s", before.id)
+            requeue.fail_replay(conn, before.id, failure)
+            return replace(before, state="FAILED", failure=failure)

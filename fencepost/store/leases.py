@@ -139,13 +139,20 @@ def _claimed(row: Mapping[str, Any], worker_id: str) -> Claimed:
 class Attempted:
     """A delivery whose ATTEMPTED row is written: its request may leave.
 
-    ``now`` is the database's time of the row: the request's timestamp.
+    Attributes:
+        id: the delivery.
+        attempt_count: with this one.
+        first_attempt_at: of this budget.
+        now: the database's time of the row: the request's timestamp.
+        is_repeat: an earlier try, whose answer was lost, had written the row. Nothing
+            else of it is filled in: do not send, give the attempt back.
     """
 
     id: UUID
     attempt_count: int
     first_attempt_at: datetime
     now: datetime
+    is_repeat: bool
 
 
 def attempt_many(

@@ -144,3 +144,20 @@ def test_postgresql_stopped_under_load(
     assert set(seen) == delivered
     assert duplicates <= expiries + failures
     assert failures == 0
+
+
+def test_a_worker_that_starts_before_its_database_waits_for_it(
+    durable: Embedded, environ: Any, endpoint_keyring: Keyring, tmp_path: Path
+) -> None:
+    url, pid = durable.url(), postmaster(durable)
+    with Receiver() as receiver:
+        with psycopg.connect(durable.superuser_url(), autocommit=True) as conn:
+            subscribe(conn, endpoint_keyring, receiver.url)
+            conn.execute("SELECT webhook_publish('a.b', '{}')")
+        os.kill(pid, signal.SIGINT)
+        eventually(lambda: has_ended(pid))
+        with Program(environ(url), tmp_path / "a.log", name="a") as a:
+            eventually(lambda: "database.away" in a.log.read_text())
+            durable.start()
+            receiver.wait_for(1, timeout=60)
+            assert a.is_running

@@ -150,21 +150,27 @@ trail AS (
            jsonb_build_object('attempt', m.attempt_count, 'url', m.url, 'config_version', m.config_version), t.now
       FROM moved m CROSS JOIN t
 ),
-missed AS MATERIALIZED (SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)),
-fenced AS (
-    INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, noted_at)
-    SELECT i.id, %(worker_id)s, i.token, 'ATTEMPTED', t.now
-      FROM missed i
-     CROSS JOIN t
-      LEFT JOIN LATERAL (                              -- ours, and committed already?
+-- What matched no row is ours and committed already, by a try whose answer was lost; or it is lost.
+missed AS MATERIALIZED (
+    SELECT i.id, i.token, told.is_ours
+      FROM i
+      LEFT JOIN LATERAL (
            SELECT true AS is_ours FROM webhook_delivery_attempts a
             WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
               AND a.fencing_token = i.token AND a.state = 'ATTEMPTED'
             ORDER BY a.delivery_id, a.seq DESC LIMIT 1) told ON true
-     WHERE told.is_ours IS NULL
+     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)
+),
+fenced AS (
+    INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, noted_at)
+    SELECT i.id, %(worker_id)s, i.token, 'ATTEMPTED', t.now
+      FROM missed i CROSS JOIN t
+     WHERE i.is_ours IS NULL
     ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
 )
-SELECT m.id, m.attempt_count, m.first_attempt_at, t.now FROM moved m CROSS JOIN t;
+SELECT m.id, m.attempt_count, m.first_attempt_at, t.now, false AS is_repeat FROM moved m CROSS JOIN t
+UNION ALL
+SELECT i.id, 0, t.now, t.now, true FROM missed i CROSS JOIN t WHERE i.is_ours;
 
 -- name: renew_many
 -- Rows that settle or the reaper holds locked are passed over: they come back as not renewed, and are looked at again.
