@@ -1,0 +1,170 @@
+"""What people look at, besides deliveries and subscriptions: frozen, without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from fencepost.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a producer published, without its payload."""
+
+    id: UUID
+    event_type: str
+    content_type: str
+    payload_bytes: int
+    idempotency_key: str | None
+    node: str
+    sealed_by: str | None
+    only_subscription_id: UUID | None
+    erased_at: datetime | None
+    created_at: datetime
+    is_fanned_out: bool
+    """Its deliveries exist; an event that nobody subscribed to has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A bulk replay, from its draft on."""
+
+    id: UUID
+    state: str
+    filter: Mapping[str, list[str]]
+    """As the list has it; moments absolute, states written out."""
+    reason: str | None
+    rate_per_second: float | None
+    matched: int
+    """Deliveries in the filter when the draft was made."""
+    eligible: int
+    """Of those, the ones that can be sent again."""
+    requeued: int
+    skipped: int
+    """Of the eligible, those that had left their state when their turn came."""
+    failure: str | None
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    started_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    delivered: int | None = None
+    """Of the requeued, those delivered now; None where it was not counted."""
+    failed: int | None = None
+    """Of the requeued, those in the DLQ again."""
+
+    @property
+    def remaining(self) -> int:
+        """Those whose turn has not come; of a cancelled replay, those that never will be sent."""
+        return self.eligible - self.requeued - self.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker process as it reported itself last."""
+
+    worker_id: str
+    node: str
+    version: str
+    transport: str
+    concurrency: int
+    in_flight: int
+    state: str
+    started_at: datetime
+    beat_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a person or a token did, or was refused."""
+
+    id: int
+    actor: str
+    action: str
+    target: str
+    params: Mapping[str, object] | None
+    affected: int | None
+    outcome: str
+    request_id: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person who may log in."""
+
+    id: UUID
+    name: str
+    role: str
+    disabled_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """A program's access; its text was shown once."""
+
+    id: UUID
+    name: str
+    role: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """How long one kind of segment took, in milliseconds."""
+
+    kind: str
+    count: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The figures of one window.
+
+    Attributes:
+        since: its first moment.
+        until: its end, which does not belong to it.
+        sub: of one subscription; None: of all.
+        received: deliveries made in the window; of these:
+        states: how many are in each state now.
+        retry_rate: the share that was attempted more than once; None when none was attempted.
+        first_try_rate: of those that ended, the share that the first attempt delivered.
+        segments: how long each kind of segment took that has ended, of the newest 20,000.
+        attempts: requests sent in the window, whenever their delivery was made; likewise:
+        delivered: answers that ended a delivery well.
+        failed: attempts, and claims, that failed.
+        lease_expiries: leases that a reaper took back.
+        dead_lettered: entries into the DLQ.
+        replayed: what operators sent again.
+        discarded: what operators gave up.
+        fenced_writes: late writes that fencing refused.
+    """
+
+    since: datetime
+    until: datetime
+    sub: UUID | None
+    received: int
+    states: Mapping[State, int]
+    retry_rate: float | None
+    first_try_rate: float | None
+    segments: tuple[Percentiles, ...]
+    attempts: int
+    delivered: int
+    failed: int
+    lease_expiries: int
+    dead_lettered: int
+    replayed: int
+    discarded: int
+    fenced_writes: int
