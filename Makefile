@@ -27,11 +27,11 @@ demo: setup ## run everything on an embedded PostgreSQL, with receivers and traf
 
 test: setup ## every test, PostgreSQL and a real Chromium included
 	@sh scripts/chromium.sh
-	$(PYTEST) -n auto --maxprocesses 4 --dist worksteal $(addprefix --ignore=,$(APART))
+	$(PYTEST) -n auto --maxprocesses 4 --dist loadgroup $(addprefix --ignore=,$(APART))
 	$(foreach folder,$(wildcard $(APART)),$(PYTEST) $(folder) &&) true
 
 test-pg15: setup ## the tests on PostgreSQL again, on the oldest version that is supported
-	TEST_PG_BIN='$(PG15_BIN)' $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests/postgres
+	TEST_PG_BIN='$(PG15_BIN)' $(PYTEST) -n auto --maxprocesses 4 --dist loadgroup tests/postgres
 
 lint: setup ## ruff, mypy, import contracts, spelling, templates
 	$(BIN)/ruff check $(CODE)
@@ -39,7 +39,7 @@ lint: setup ## ruff, mypy, import contracts, spelling, templates
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell $(CODE) templates static Makefile .ci $(wildcard *.md)
-	$(BIN)/djlint --quiet --check --lint templates
+	$(BIN)/djlint --quiet --lint templates
 
 format: setup ## what ruff can mend by itself
 	$(BIN)/ruff check --fix $(CODE)
