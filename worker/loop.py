@@ -17,7 +17,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
 def pause_after(failures: int, chance: random.Random) -> float:
     """Give the seconds to wait after so many failures in a row, from 1."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10)) * chance.uniform(0.5, 1)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * chance.uniform(0.5, 1)
 
 
 class Step(Protocol):
