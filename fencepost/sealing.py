@@ -44,11 +44,8 @@ _DAMAGED: Final = "this ciphertext was changed, moved or cut"
 
 def bind(*parts: str | bytes) -> bytes:
     """Join parts so that no two lists of parts give the same bytes: each after its length."""
-    joined = bytearray()
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        joined += len(raw).to_bytes(4, "big") + raw
-    return bytes(joined)
+    raw = [part.encode() if isinstance(part, str) else part for part in parts]
+    return b"".join([piece for part in raw for piece in (len(part).to_bytes(4, "big"), part)])
 
 
 def derive(key: bytes, info: bytes) -> bytes:
