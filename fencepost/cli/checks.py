@@ -19,9 +19,6 @@ from fencepost.settings import Settings
 from fencepost.store import checkup
 from fencepost.timeline_text import format_duration
 
-SILENT: Final = 60.0
-"""Seconds after which a worker that sends no sign counts as gone."""
-
 _SKEW: Final = 5.0
 _STUCK: Final = 60.0
 _OLDEST_SERVER: Final = 150000
@@ -182,7 +179,7 @@ def check_schema(conn: Connection[Any]) -> Iterator[Finding]:
 def check_work(conn: Connection[Any]) -> Iterator[Finding]:
     """See whether workers live, and whether something waits that should not."""
     workers = checkup.read_workers(conn)
-    alive = [worker for worker in workers if worker.silent_seconds < SILENT]
+    alive = [worker for worker in workers if worker.silent_seconds < checkup.SILENT.total_seconds()]
     if alive:
         yield Finding("ok", "workers", f"{len(alive)} alive")
     else:

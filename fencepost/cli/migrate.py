@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from fencepost.cli.described import Command
+from fencepost.cli.schema import prepare
 from fencepost.embedded import database
 from fencepost.settings import Settings
-from fencepost.store.migrate import migrate
 
 
 @click.command(
@@ -21,12 +21,11 @@ from fencepost.store.migrate import migrate
 def command() -> None:
     """Bring the database to this version's schema.
 
-    Makes roles, tables and functions where they are missing; running it again is harmless. The
+    Makes roles, tables and functions where they are missing, and tells the database
+    FENCEPOST_REQUIRE_SEALED and FENCEPOST_MAX_PAYLOAD_BYTES; running it again is harmless. The
     login must own the database and may need CREATEROLE, once. Workers and dashboards of the
     release before go on working meanwhile.
     """
     with database(Settings.load()) as settings:
-        if settings.database_url is None:
-            raise ValueError("a database that answers has a URL")
-        revision = migrate(settings.database_url, settings.schema)
+        revision = prepare(settings)
     click.echo(f"The schema {settings.schema} is at {revision}.")

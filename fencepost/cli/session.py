@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, IsolationLevel
 
 from fencepost.embedded import database
 from fencepost.errors import NotFoundError
@@ -27,7 +27,9 @@ class Session:
 
 
 @contextmanager
-def session(*, require: Collection[str] = (), role: Role = "dashboard") -> Iterator[Session]:
+def session(
+    *, require: Collection[str] = (), role: Role = "dashboard", is_snapshot: bool = False
+) -> Iterator[Session]:
     """Open a transaction: committed when the block ends well, else rolled back.
 
     An embedded database that nobody runs is started for as long as it takes.
@@ -35,14 +37,18 @@ def session(*, require: Collection[str] = (), role: Role = "dashboard") -> Itera
     Args:
         require: the keys of ``Settings.load`` that the command cannot do without.
         role: whose rights it needs.
+        is_snapshot: several reads see one moment.
 
     Raises:
         SettingsError: the settings are at fault; a line each.
         NotFoundError: there is no database yet.
         DatabaseUnavailableError: it does not answer.
     """
-    with connected(require=require, role=role) as one, one.conn.transaction():
-        yield one
+    with connected(require=require, role=role) as one:
+        if is_snapshot:
+            one.conn.isolation_level = IsolationLevel.REPEATABLE_READ
+        with one.conn.transaction():
+            yield one
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from datetime import timedelta
+from typing import Any, Final, cast
 from uuid import UUID
 
 from psycopg import Connection
@@ -12,6 +13,9 @@ from psycopg.rows import class_row, scalar_row
 from fencepost.store.queries import load
 
 _SQL = load("checkup.sql")
+
+SILENT: Final = timedelta(seconds=60)
+"""After so long without a sign a worker counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,12 @@ def read_workers(conn: Connection[Any]) -> list[WorkerSign]:
     """List the workers that have not said goodbye, the last heard first."""
     with conn.cursor(row_factory=class_row(WorkerSign)) as cur:
         return cur.execute(_SQL.read_workers).fetchall()
+
+
+def is_worker_alive(conn: Connection[Any]) -> bool:
+    """Say whether any worker has given a sign lately."""
+    with conn.cursor(row_factory=scalar_row) as cur:
+        return bool(cur.execute(_SQL.is_worker_alive, {"silence": SILENT}).fetchone())
 
 
 def oldest_in_outbox(conn: Connection[Any]) -> float | None:

@@ -53,3 +53,7 @@ SELECT DISTINCT p.key_id
          LIMIT %(most)s) d
   JOIN webhook_payloads p ON p.event_id = d.event_id
  ORDER BY 1;
+
+-- name: is_worker_alive
+SELECT EXISTS (SELECT FROM webhook_workers
+                WHERE state <> 'stopped' AND beat_at > fencepost_now() - %(silence)s::interval);
