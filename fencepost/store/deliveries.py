@@ -18,6 +18,7 @@ from fencepost.keyring import Keyring
 from fencepost.model import Delivery, FencedWrite, TrailRow
 from fencepost.states import State
 from fencepost.store.conditions import pin, where
+from fencepost.store.paging import fetch_page
 from fencepost.store.queries import load
 
 _SQL = load("deliveries.sql")
@@ -42,49 +43,22 @@ def list_deliveries(
         before: the newer ones right before this row; never both.
     """
     scope = pin(conn, scope)
-    by_entry, backwards = scope.is_by_entry, before is not None
-    key = before if backwards else after
     several = len(scope.sub) > 1
     conditions, params = where(replace(scope, sub=()) if several else scope)
-    query = sql.SQL(_SQL.list_deliveries_of_many if several else _SQL.list_deliveries).format(
-        columns=_COLUMNS,
-        conditions=conditions,
-        keyset=sql.SQL(_keyset(key, by_entry=by_entry, backwards=backwards)),
-        order=sql.SQL(_order(by_entry=by_entry, backwards=backwards)),
-    )
-    params |= {"limit": limit + 1}
     if several:
         params |= {"f_sub": list(scope.sub)}
-    if key is not None:
-        params |= {"key_id": key.id, "key_at": key.at}
-    with conn.cursor(row_factory=kwargs_row(_delivery)) as cur:
-        found = cur.execute(query, params).fetchall()
-    more, rows = len(found) > limit, found[:limit]
-    if backwards:
-        rows.reverse()
-    if not rows:
-        return Page((), None, None)
-    first, last = (_position(row, by_entry=by_entry) for row in (rows[0], rows[-1]))
-    has_next, has_prev = (True, more) if backwards else (more, after is not None)
-    return Page(rows, last if has_next else None, first if has_prev else None)
-
-
-def _keyset(key: Position | None, *, by_entry: bool, backwards: bool) -> str:
-    if key is None:
-        return _SQL.from_the_start
-    if by_entry:
-        return _SQL.entered_after if backwards else _SQL.entered_before
-    return _SQL.newer_than if backwards else _SQL.older_than
-
-
-def _order(*, by_entry: bool, backwards: bool) -> str:
-    if by_entry:
-        return _SQL.first_entered_first if backwards else _SQL.last_entered_first
-    return _SQL.oldest_first if backwards else _SQL.newest_first
-
-
-def _position(row: Delivery, *, by_entry: bool) -> Position:
-    return Position(row.id, row.dead_at if by_entry else None)
+    return fetch_page(
+        conn,
+        sql.SQL(_SQL.list_deliveries_of_many if several else _SQL.list_deliveries),
+        params,
+        row_factory=kwargs_row(_delivery),
+        position=lambda row: Position(row.id, row.dead_at if scope.is_by_entry else None),
+        limit=limit,
+        after=after,
+        before=before,
+        is_by_entry=scope.is_by_entry,
+        parts={"columns": _COLUMNS, "conditions": conditions},
+    )
 
 
 def _delivery(*, current_state: str, **rest: Any) -> Delivery:  # noqa: ANN401 - the rest of a row

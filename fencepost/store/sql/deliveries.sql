@@ -26,33 +26,6 @@ SELECT d.*
  ORDER BY {order}
  LIMIT %(limit)s
 
--- name: newest_first
-d.id DESC
-
--- name: oldest_first
-d.id
-
--- name: last_entered_first
-d.dead_at DESC, d.id DESC
-
--- name: first_entered_first
-d.dead_at, d.id
-
--- name: from_the_start
-true
-
--- name: older_than
-d.id < %(key_id)s
-
--- name: newer_than
-d.id > %(key_id)s
-
--- name: entered_before
-(d.dead_at, d.id) < (%(key_at)s, %(key_id)s)
-
--- name: entered_after
-(d.dead_at, d.id) > (%(key_at)s, %(key_id)s)
-
 -- name: get_delivery
 SELECT {columns} FROM webhook_deliveries d WHERE d.id = %(id)s
 

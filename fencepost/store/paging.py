@@ -1,0 +1,79 @@
+"""Lists by keyset, newest first, in both directions: a page costs the same at any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from psycopg import Connection, sql
+from psycopg.rows import RowFactory
+
+from fencepost.cursors import Page, Position
+from fencepost.store.queries import load
+
+_SQL = load("paging.sql")
+
+Row = TypeVar("Row")
+
+
+def fetch_page(
+    conn: Connection[Any],
+    query: sql.SQL,
+    params: Mapping[str, Any],
+    *,
+    row_factory: RowFactory[Row],
+    position: Callable[[Row], Position],
+    limit: int,
+    after: Position | None,
+    before: Position | None,
+    is_by_entry: bool = False,
+    parts: Mapping[str, sql.Composable] | None = None,
+) -> Page[Row]:
+    """Read one page, and whether there is one before and one after it.
+
+    Args:
+        conn: reads only.
+        query: has ``{keyset}`` in its WHERE, ``{order}`` in its ORDER BY and ``%(limit)s``.
+        params: its other parameters.
+        row_factory: makes the rows.
+        position: gives the sort key of a row.
+        limit: rows of a page.
+        after: continue right after this row, with older ones.
+        before: end right before this row; never both.
+        is_by_entry: sorted by ``dead_at`` first, not by ``id`` alone.
+        parts: what else the query has in braces.
+    """
+    backwards = before is not None
+    key = before if backwards else after
+    composed = query.format(
+        keyset=sql.SQL(_keyset(key, is_by_entry=is_by_entry, backwards=backwards)),
+        order=sql.SQL(_order(is_by_entry=is_by_entry, backwards=backwards)),
+        **(parts or {}),
+    )
+    place = {} if key is None else {"key_id": key.id, "key_at": key.at}
+    with conn.cursor(row_factory=row_factory) as cur:
+        # One row more than the page shows whether there is another page.
+        found = cur.execute(composed, {**params, **place, "limit": limit + 1}).fetchall()
+    more, rows = len(found) > limit, found[:limit]
+    if backwards:
+        rows.reverse()
+    if not rows:
+        return Page((), None, None)
+    has_next, has_prev = (True, more) if backwards else (more, after is not None)
+    return Page(
+        rows, position(rows[-1]) if has_next else None, position(rows[0]) if has_prev else None
+    )
+
+
+def _keyset(key: Position | None, *, is_by_entry: bool, backwards: bool) -> str:
+    if key is None:
+        return _SQL.from_the_start
+    if is_by_entry:
+        return _SQL.entered_after if backwards else _SQL.entered_before
+    return _SQL.newer_than if backwards else _SQL.older_than
+
+
+def _order(*, is_by_entry: bool, backwards: bool) -> str:
+    if is_by_entry:
+        return _SQL.first_entered_first if backwards else _SQL.last_entered_first
+    return _SQL.oldest_first if backwards else _SQL.newest_first
