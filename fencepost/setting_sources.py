@@ -10,6 +10,8 @@ from typing import Final
 
 PREFIX: Final = "FENCEPOST_"
 CONFIG: Final = "FENCEPOST_CONFIG"
+UNREADABLE: Final = "\0"
+"""Stands for the text of a file that cannot be read: set, and its fault is told already."""
 _FILE: Final = "_FILE"
 
 
@@ -112,7 +114,7 @@ def _read_secret(path: str, name: str, faults: list[str]) -> str:
         return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
         faults.append(f"{name}: cannot read {path!r}: {_reason(error)}")
-        return ""
+        return UNREADABLE
 
 
 def _is_open_to_others(path: Path) -> bool:

@@ -102,8 +102,8 @@ def schema(text: str) -> str:
 def folder(text: str) -> Path:
     """Read a folder's path; a relative one is relative to the current directory."""
     if not text.isprintable():
-        raise ValueError("contains a control character")
-    return Path(text).expanduser().absolute()
+        raise ValueError("contains a control character, or bytes that are not UTF-8")
+    return Path(text).absolute()
 
 
 def secret_key(text: str) -> str:

@@ -19,7 +19,7 @@ from fencepost import setting_values as read
 from fencepost.errors import SettingsError
 from fencepost.keyring import Keyring
 from fencepost.setting_defaults import complete, contradictions, missing
-from fencepost.setting_sources import PREFIX, gather
+from fencepost.setting_sources import PREFIX, UNREADABLE, gather
 
 _GENERATED: Final = "generated into `FENCEPOST_HOME`, only with the embedded database"
 
@@ -288,7 +288,7 @@ def _field_name(setting: Setting) -> str:
 
 
 def _parse(setting: Setting, text: str | None, faults: list[str]) -> Any:  # noqa: ANN401  # any field's
-    if text is None:
+    if text is None or text == UNREADABLE:
         return None
     if not text and setting.default != "" and setting.name != PREFIX + "TRUSTED_HOSTS":
         faults.append(f"{setting.name}: is set but empty; give a value or unset it")

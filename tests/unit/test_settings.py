@@ -216,8 +216,9 @@ def test_only_secrets_come_from_files() -> None:
 
 
 def test_a_secret_file_that_is_not_there_is_a_fault() -> None:
-    told = faults({"FENCEPOST_KEYS_FILE": "/nowhere/at/all"})
-    assert "FENCEPOST_KEYS_FILE: cannot read '/nowhere/at/all': No such file" in told[0]
+    for environ in ({}, {"FENCEPOST_DATABASE_URL": URL}):
+        (told,) = faults({"FENCEPOST_KEYS_FILE": "/nowhere/at/all", **environ}, require=("keys",))
+        assert told.startswith("FENCEPOST_KEYS_FILE: cannot read '/nowhere/at/all': No such file")
 
 
 def test_the_settings_file_reads_like_an_environment_file_and_the_environment_wins(
