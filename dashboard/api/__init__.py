@@ -1,1 +1,13 @@
-"""The HTTP API, version 1."""
+"""The HTTP API, version 1: what a page can do, a program can do here."""
+
+from dashboard.api import (  # noqa: F401  # importing them adds their routes
+    deliveries,
+    events,
+    ingest,
+    replays,
+    stats,
+    subscriptions,
+)
+from dashboard.api.routes import blueprint
+
+__all__ = ["blueprint"]

@@ -22,10 +22,13 @@ from fencepost.errors import (
     NotFoundError,
     SchemaError,
 )
+from fencepost.payloads import InvalidJsonError, PayloadTooLargeError
 
 # The first that fits: subclasses stand before what they are a kind of.
 _OURS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (TooManyLinesError, 413, "too_large"),
+    (PayloadTooLargeError, 413, "too_large"),
+    (InvalidJsonError, 400, "invalid_json"),
     (InvalidInputError, 422, "invalid"),
     (NotFoundError, 404, "not_found"),
     (IdempotencyConflictError, 409, "idempotency_key_reused"),
@@ -86,6 +89,10 @@ def _from_database(error: Exception) -> Problem:
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
         return _unavailable("database_unavailable", "The database takes no changes right now.")
+    if isinstance(cause, psycopg.errors.InvalidParameterValue):
+        # The publishing functions refuse what this process let pass: the database was told other
+        # limits, by `fencepost migrate`. They quote no values.
+        return Problem(422, "invalid", cause.diag.message_primary or "The database refused this.")
     if isinstance(cause, psycopg.OperationalError):
         # Locks, deadlocks, serialization: nothing was changed, and the next try may do.
         return _unavailable("busy", "The database is busy with the same rows; try again.")

@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException, default_exceptions
 
 from dashboard.api.faults import describe
 from dashboard.api.problem import request_id, respond
+from dashboard.models import db
 
 PREFIX: Final = "/api/"
 
@@ -33,6 +34,9 @@ def answer(error: Exception) -> Response:
     problem = describe(error)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("api.defect request_id=%s", request_id(), exc_info=error)
+    if problem.code == "database_unavailable":
+        # SQLAlchemy may not have seen that its connection is dead: psycopg did.
+        db.session().invalidate()
     return respond(problem)
 
 

@@ -57,10 +57,16 @@ class ProblemError(Exception):
     """Raised where a fault of the request is known as the problem that it is."""
 
     def __init__(
-        self, status: int, detail: str, *, code: str | None = None, field: str | None = None
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str | None = None,
+        field: str | None = None,
+        line: int | None = None,
     ) -> None:
         super().__init__(detail)
-        self.problem = Problem(status, code or code_of(status), detail, field)
+        self.problem = Problem(status, code or code_of(status), detail, field, line)
 
 
 def code_of(status: int) -> str:
