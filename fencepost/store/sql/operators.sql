@@ -1,0 +1,127 @@
+-- What people do to deliveries. Each move and its trail rows are one statement; no worker holds these
+-- rows, so what guards them is the state that is read under the row lock.
+
+-- name: replay_moves
+-- Of the rows in "picked": those that can be sent again are, and every row comes back in "judged".
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+found AS MATERIALIZED (
+    SELECT l.*
+      FROM (SELECT id FROM picked ORDER BY id) p       -- locked in id order: batches never deadlock
+     CROSS JOIN LATERAL (
+           SELECT d.id, d.current_state AS from_state, d.seq, d.subscription_id, d.event_id, d.next_attempt_at
+             FROM webhook_deliveries d
+            WHERE d.id = p.id AND {guard}
+              FOR NO KEY UPDATE OF d) l
+),
+judged AS MATERIALIZED (
+    SELECT f.id, f.from_state, s.max_attempts, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
+           CASE WHEN f.from_state NOT IN ('RETRIED', 'DLQ', 'DELIVERED') THEN 'state'
+                WHEN s.removed_at IS NOT NULL OR s.id IS NULL THEN 'removed'
+                WHEN e.erased_at IS NOT NULL THEN 'erased'
+                WHEN r.seq IS NOT NULL THEN 'replayed' END AS obstacle
+      FROM found f
+     CROSS JOIN t
+      LEFT JOIN webhook_subscriptions s ON s.id = f.subscription_id
+      LEFT JOIN webhook_events e ON e.id = f.event_id
+      -- Pressed twice: it waits for a worker already, because an operator wanted it to.
+      LEFT JOIN webhook_delivery_attempts r
+        ON f.from_state = 'RETRIED' AND f.next_attempt_at <= t.now
+       AND r.delivery_id = f.id AND r.seq = f.seq - 1 AND r.state = 'REPLAYED'
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'RETRIED', seq = d.seq + 2, next_attempt_at = t.now,
+           -- Send now keeps budget and lane; a replay begins anew, behind what is live.
+           budget_start = CASE WHEN j.from_state = 'RETRIED' THEN d.budget_start ELSE d.attempt_count END,
+           first_attempt_at = CASE WHEN j.from_state = 'RETRIED' THEN d.first_attempt_at END,
+           max_attempts = CASE WHEN j.from_state = 'RETRIED' THEN d.max_attempts ELSE j.max_attempts END,
+           expiries = CASE WHEN j.from_state = 'RETRIED' THEN d.expiries ELSE 0 END,
+           lane = CASE WHEN j.from_state = 'RETRIED' THEN d.lane ELSE 1 END,
+           dead_at = NULL, dead_reason = NULL, discarded_at = NULL,
+           replay_id = coalesce(%(replay_id)s, d.replay_id),
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM judged j CROSS JOIN t
+     WHERE d.id = j.id AND j.obstacle IS NULL
+    RETURNING d.id, d.seq, d.fencing_token, j.from_state
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, fencing_token, detail, created_at)
+    SELECT m.id, m.seq - 1, 'REPLAYED', m.fencing_token,
+           jsonb_strip_nulls(jsonb_build_object('operator', %(actor)s::text, 'reason', %(reason)s::text,
+                                                'replay_id', %(replay_id)s::uuid)), t.now
+      FROM moved m CROSS JOIN t
+    UNION ALL
+    SELECT m.id, m.seq, 'RETRIED', m.fencing_token,
+           jsonb_build_object('delay_ms', 0, 'due_at', t.now,
+                              'reason', CASE WHEN m.from_state = 'RETRIED' THEN 'send_now' ELSE 'replay' END), t.now
+      FROM moved m CROSS JOIN t
+)
+
+-- name: replay_delivery
+WITH picked AS MATERIALIZED (SELECT %(id)s::uuid AS id), {moves}
+SELECT j.from_state, j.obstacle, j.replayed_by, j.replayed_at FROM judged j
+
+-- name: discard_moves
+-- Of the rows in "picked": those that nobody holds and nobody received are given up.
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+judged AS MATERIALIZED (
+    SELECT l.*
+      FROM (SELECT id FROM picked ORDER BY id) p       -- locked in id order: batches never deadlock
+     CROSS JOIN LATERAL (
+           SELECT d.id, d.current_state AS from_state,
+                  CASE WHEN d.current_state NOT IN ('ENCRYPTED', 'RETRIED', 'DLQ') THEN 'state'
+                       WHEN d.discarded_at IS NOT NULL THEN 'discarded' END AS obstacle
+             FROM webhook_deliveries d
+            WHERE d.id = p.id AND {guard}
+              FOR NO KEY UPDATE OF d) l
+),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'DLQ', seq = d.seq + 2, next_attempt_at = NULL, discarded_at = t.now,
+           dead_at = coalesce(d.dead_at, t.now), dead_reason = %(dead_reason)s,
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM judged j CROSS JOIN t
+     WHERE d.id = j.id AND j.obstacle IS NULL
+    RETURNING d.id, d.seq, d.fencing_token
+),
+trail AS (
+    INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, fencing_token, detail, created_at)
+    SELECT m.id, m.seq - 1, 'DISCARDED', m.fencing_token,
+           jsonb_strip_nulls(jsonb_build_object('operator', %(actor)s::text, 'reason', %(reason)s::text)), t.now
+      FROM moved m CROSS JOIN t
+    UNION ALL
+    SELECT m.id, m.seq, 'DLQ', m.fencing_token, jsonb_build_object('reason', %(dead_reason)s::text), t.now
+      FROM moved m CROSS JOIN t
+)
+
+-- name: discard_delivery
+WITH picked AS MATERIALIZED (SELECT %(id)s::uuid AS id), {moves}
+SELECT j.from_state, j.obstacle FROM judged j
+
+-- name: any_row
+true
+
+-- name: unmoved_since
+-- What had moved by the time of the snapshot, and not since: never more than was counted and confirmed.
+pg_visible_in_snapshot(d.moved_in, %(snapshot)s::pg_snapshot)
+
+-- name: plan_discard
+SELECT pg_current_snapshot()::text AS snapshot, count(*) AS matched,
+       count(*) FILTER (WHERE d.current_state IN ('ENCRYPTED', 'RETRIED', 'DLQ') AND d.discarded_at IS NULL) AS eligible
+  FROM webhook_deliveries d
+ WHERE {conditions}
+
+-- name: discard_matching
+WITH picked AS MATERIALIZED (
+    SELECT d.id
+      FROM webhook_deliveries d
+     WHERE {conditions}
+       AND {guard}
+       AND d.current_state IN ('ENCRYPTED', 'RETRIED', 'DLQ') AND d.discarded_at IS NULL
+       AND d.id > %(after)s
+     ORDER BY d.id
+     LIMIT %(limit)s
+), {moves}
+SELECT count(m.id) AS discarded,
+       CASE WHEN count(*) = %(limit)s THEN (SELECT id FROM picked ORDER BY id DESC LIMIT 1) END AS last_id
+  FROM picked p LEFT JOIN moved m ON m.id = p.id
