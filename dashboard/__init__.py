@@ -17,7 +17,7 @@ from dashboard import (
     navigation,
     views,
 )
-from dashboard.api import blueprint as api
+from dashboard.api.routes import blueprint as api
 from dashboard.live import Hub
 from dashboard.live_source import DatabaseSource
 from dashboard.models import db
@@ -44,6 +44,7 @@ def create_app(settings: Settings, *, streams: int = 40) -> Flask:
     app.config.update(
         SECRET_KEY=settings.secret(),
         TRUSTED_HOSTS=list(settings.trusted_hosts),
+        MAX_CONTENT_LENGTH=FORM_BYTES,
         MAX_FORM_MEMORY_SIZE=FORM_BYTES,
         PERMANENT_SESSION_LIFETIME=timedelta(hours=12),
         PROPAGATE_EXCEPTIONS=False,

@@ -143,5 +143,5 @@ def _defect(error: Exception) -> Response:
 
 def _drop_connection() -> None:
     """Throw away the session's connection, which SQLAlchemy may not know to be dead."""
-    db.session.invalidate()
+    db.session().invalidate()
     g.pop("actor", None)

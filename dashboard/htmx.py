@@ -36,7 +36,7 @@ def target() -> str | None:
     return unquote(request.headers.get("HX-Target", "").partition("#")[2]) or None
 
 
-def render(template: str, *, status: int = 200, **context: Any) -> Response:
+def render(template: str, *, status: int = 200, **context: Any) -> Response:  # noqa: ANN401
     """Render a page, or the block of it that is named like the target.
 
     Args:
@@ -56,7 +56,7 @@ def render(template: str, *, status: int = 200, **context: Any) -> Response:
     return response
 
 
-def render_list(template: str, *, url: str, **context: Any) -> Response:
+def render_list(template: str, *, url: str, **context: Any) -> Response:  # noqa: ANN401
     """Render a list, and let the address bar follow what is shown.
 
     Args:
@@ -70,7 +70,7 @@ def render_list(template: str, *, url: str, **context: Any) -> Response:
     return response
 
 
-def render_region(template: str, block: str, *, version: object, **context: Any) -> Response:
+def render_region(template: str, block: str, *, version: object, **context: Any) -> Response:  # noqa: ANN401
     """Render a region that refreshes itself, unless the browser has this version of it.
 
     Args:

@@ -116,7 +116,7 @@ def read_listing(
         query["limit"] = limit
 
     def address(**cursor: str | None) -> str:
-        return url_for(endpoint, **query, **cursor)
+        return url_for(endpoint, **{**query, **cursor})
 
     names = names_of({*scope.sub, *(row.subscription_id for row in page.rows)})
     return Listing(
@@ -171,7 +171,7 @@ def _chips(
     chips = []
     for name, values in params.items():
         for value in values:
-            rest = {**params, name: [other for other in values if other != value]}
+            rest: dict[str, Any] = {**params, name: [other for other in values if other != value]}
             chips.append(Chip(_LABELS[name], _shown(name, value, names), url_for(endpoint, **rest)))
     return chips
 

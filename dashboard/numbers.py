@@ -97,17 +97,17 @@ def _count_paused() -> int:
 def _subscriptions() -> Sequence[SubscriptionRow]:
     """Count what waits and what is dead, each on its own partial index, and add the names."""
     zero = literal(0)
-    waiting = (
+    waits_of = (
         select(Delivery.subscription_id, func.count().label("waiting"), zero.label("dead"))
         .where(Delivery.current_state.in_(sorted(WAITING)))
         .group_by(Delivery.subscription_id)
     )
-    dead = (
+    dead_of = (
         select(Delivery.subscription_id, zero, func.count())
         .where(Delivery.current_state == State.DLQ, Delivery.discarded_at.is_(None))
         .group_by(Delivery.subscription_id)
     )
-    both = union_all(waiting, dead).subquery()
+    both = union_all(waits_of, dead_of).subquery()
     waits, dies = (
         func.coalesce(func.sum(both.c.waiting), 0),
         func.coalesce(func.sum(both.c.dead), 0),
@@ -128,5 +128,6 @@ def _subscriptions() -> Sequence[SubscriptionRow]:
         .limit(_MOST_SUBSCRIPTIONS)
     )
     return [
-        SubscriptionRow(*row[:4], int(row[4]), int(row[5])) for row in db.session.execute(query)
+        SubscriptionRow(id_, name, endpoint, state, int(waiting), int(dead))
+        for id_, name, endpoint, state, waiting, dead in db.session.execute(query)
     ]

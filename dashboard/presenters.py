@@ -49,7 +49,7 @@ STATES: Final[Mapping[str, Look]] = MappingProxyType(
 
 STATE_MEANING: Final[Mapping[State, str]] = MappingProxyType(
     {
-        State.RECEIVED: "taken in, not encrypted",
+        State.RECEIVED: "not encrypted yet",
         State.ENCRYPTED: "waiting for a worker",
         State.LEASED: "in a worker's hands",
         State.ATTEMPTED: "request in flight",

@@ -9,7 +9,7 @@ from typing import Final
 
 from dashboard import presenters
 from dashboard.presenters import Look
-from fencepost.model import TrailRow
+from fencepost.model import FencedWrite, TrailRow
 from fencepost.states import Fact
 from fencepost.timeline import Segment, SegmentKind, Timeline
 from fencepost.timeline_text import FENCED_OUT, describe, describe_fenced, format_offset
@@ -63,7 +63,8 @@ def tell(timeline: Timeline) -> Iterator[Line | Span]:
     """Go through a delivery's story in order.
 
     A row that is a state starts one segment, or two when it slept and then waited; a row
-    that is a fact starts none. A refused write stands after the segment it belongs to.
+    that is a fact starts none. A refused write stands right after the row that says that
+    its lease had run out.
     """
     if not timeline.rows:
         return
@@ -71,6 +72,7 @@ def tell(timeline: Timeline) -> Iterator[Line | Span]:
     segments = list(enumerate(timeline.segments))
     late = {(write.worker_id, write.fencing_token): write for write in timeline.fenced}
     before: TrailRow | None = None
+    fenced: list[Line | Span] = []
     for row in timeline.rows:
         yield Line(
             key=f"row-{row.seq}",
@@ -82,21 +84,32 @@ def tell(timeline: Timeline) -> Iterator[Line | Span]:
             fencing_token=row.fencing_token,
         )
         before = row
+        if row.state == Fact.LEASE_EXPIRED or row.state not in _FACTS:
+            yield from fenced
+            fenced = []
         if row.state in _FACTS:
             continue
         for index, segment in _started_by(segments):
-            yield _span(index, segment, origin)
+            if segment.kind is not SegmentKind.FENCED:
+                yield _span(index, segment, origin)
+                continue
+            fenced.append(_span(index, segment, origin))
             write = late.get((segment.worker_id or "", segment.fencing_token or 0))
-            if segment.kind is SegmentKind.FENCED and write is not None:
-                yield Line(
-                    key=f"fenced-{write.worker_id}-{write.fencing_token}",
-                    look=presenters.STATES[FENCED_OUT],
-                    offset=format_offset(write.noted_at - origin),
-                    at=write.noted_at,
-                    text=describe_fenced(write),
-                    worker_id=write.worker_id,
-                    fencing_token=write.fencing_token,
-                )
+            if write is not None:
+                fenced.append(_refused(write, origin))
+    yield from fenced
+
+
+def _refused(write: FencedWrite, origin: datetime) -> Line:
+    return Line(
+        key=f"fenced-{write.worker_id}-{write.fencing_token}",
+        look=presenters.STATES[FENCED_OUT],
+        offset=format_offset(write.noted_at - origin),
+        at=write.noted_at,
+        text=describe_fenced(write),
+        worker_id=write.worker_id,
+        fencing_token=write.fencing_token,
+    )
 
 
 def shares(timeline: Timeline) -> Sequence[Share]:

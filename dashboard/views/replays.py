@@ -160,5 +160,12 @@ def _scope_in_words(found: Replay) -> str:
     scope = DeliveryFilter.from_json(dict(found.filter))
     names = names_of(set(scope.sub))
     chosen = ", ".join(names.get(each, str(each)) for each in scope.sub)
-    rest = replace(scope, sub=(), discarded=None).in_words()
-    return f"{rest}, subscription {chosen}" if chosen else rest
+    if scope.is_by_entry:
+        told = "dead letters"
+        rest = replace(scope, sub=(), state=(), discarded=None)
+    else:
+        told = "deliveries"
+        rest = replace(scope, sub=(), discarded=None)
+    conditions = [rest.in_words()] if rest != DeliveryFilter() else []
+    conditions += [f"subscription {chosen}"] if chosen else []
+    return f"{told}: {', '.join(conditions)}" if conditions else f"all {told}"

@@ -1,0 +1,173 @@
+"""A real Chromium on a real server; whatever its console says fails the test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from psycopg import sql
+
+from fencepost.embedded import Embedded
+from fencepost.keyring import Keyring
+from stage import Stage
+from waiting import eventually
+
+NAME = "fencepost_browser"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass
+class Site:
+    """A dashboard that answers, and the database behind it."""
+
+    url: str
+    stage: Stage
+    environ: dict[str, str]
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@dataclass
+class Watched:
+    """What went wrong in a page while a test used it."""
+
+    faults: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def note(self, fault: str) -> None:
+        if not any(text in fault for text in self.allowed):
+            self.faults.append(fault)
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        pytest.fail("There is no Chromium on this machine: apt-get install chromium")
+    # /dev/shm is small in containers; root needs the sandbox off, and loads nothing but our pages.
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+    found = playwright.chromium.launch(executable_path=program, args=arguments)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def site(
+    server: Embedded, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    """The dashboard as it is shipped: gunicorn with its threads, two processes, a pool each."""
+    folder = tmp_path_factory.mktemp("site")
+    with psycopg.connect(server.superuser_url("postgres"), autocommit=True) as conn:
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER fencepost STRATEGY FILE_COPY")
+        conn.execute(statement.format(sql.Identifier(NAME), sql.Identifier(template)))
+    endpoint_keys = Keyring.generate()
+    port = free_port()
+    environ = {
+        "PATH": os.environ["PATH"],
+        "FENCEPOST_DATABASE_URL": server.url().replace("/fencepost?", f"/{NAME}?"),
+        "FENCEPOST_HOME": str(folder / "home"),
+        "FENCEPOST_KEYS": Keyring.generate(),
+        "FENCEPOST_ENDPOINT_KEYS": endpoint_keys,
+        "FENCEPOST_SECRET_KEY": "signs the cookies and cursors of tests",
+        "FENCEPOST_ENVIRONMENT": "tests",
+        "FENCEPOST_BIND": f"127.0.0.1:{port}",
+    }
+    stage = Stage(server.superuser_url(NAME), Keyring.parse(endpoint_keys))
+    log = folder / "log"
+    url = f"http://127.0.0.1:{port}"
+    process = start(environ, log, url)
+    yield Site(url, stage, environ, process, log)
+    stop(process)
+    stage.close()
+    assert "Traceback" not in log.read_text()
+
+
+def start(environ: dict[str, str], log: Path, url: str) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "dashboard"], env=environ, stdout=output, stderr=output
+        )
+    eventually(lambda: process.poll() is not None or answers(url))
+    assert process.poll() is None, log.read_text()
+    return process
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def new_page(browser: Browser, site: Site) -> Iterator[Callable[..., Page]]:
+    """Pages that are logged in; their console, their errors and their policy are watched."""
+    contexts: list[BrowserContext] = []
+    watched = Watched()
+
+    def make(role: str | None = "operator", **options: Any) -> Page:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        context = browser.new_context(base_url=site.url, **options)
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        if role is not None:
+            cookie = site.stage.user(f"{role} {len(contexts)} {os.urandom(3).hex()}", role)
+            context.add_cookies([{"name": "fencepost_session", "value": cookie, "url": site.url}])
+        page = context.new_page()
+        page.on("pageerror", lambda error: watched.note(f"error: {error}"))
+        page.on("console", lambda message: watched.note(f"{message.type}: {message.text}"))
+        page.on("response", lambda answer: note_status(watched, answer))
+        page.on("request", lambda request: note_origin(watched, request.url, site.url))
+        page.allow = watched.allowed.append  # type: ignore[attr-defined]
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert watched.faults == []
+
+
+def note_status(watched: Watched, answer: Any) -> None:
+    if answer.status >= 400:
+        watched.note(f"status {answer.status}: {answer.url}")
+
+
+def note_origin(watched: Watched, url: str, own: str) -> None:
+    if not url.startswith((own, "data:", "about:")):
+        watched.note(f"request to {url}")
+
+
+@pytest.fixture
+def page(new_page: Callable[..., Page]) -> Page:
+    """An operator's page."""
+    return new_page()
