@@ -6,6 +6,7 @@ Revision ID: 0001
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from alembic import context, op
 
@@ -21,7 +22,7 @@ SQL = Path(__file__).parent.parent / "sql"
 
 def upgrade() -> None:
     """Make tables, guards, partitions, doors and rights."""
-    connection = op.get_bind().connection.driver_connection
+    connection: Any = op.get_bind().connection.driver_connection
     schema = '"' + context.config.attributes["schema"].replace('"', '""') + '"'
 
     def run(name: str) -> None:
