@@ -8,8 +8,9 @@ from collections.abc import Callable
 import psycopg
 
 from fencepost.keyring import Keyring
+from fencepost.payloads import fingerprint
 from fencepost.store import outbox
-from fencepost.store.outbox import OutboxRow
+from fencepost.store.outbox import OutboxRow, Sealed
 from worker import hooks
 from worker.link import Link
 
@@ -65,13 +66,21 @@ class FanOut:
             hooks.reach("fanned_out", rows)
         return 0 if len(rows) == batch else IDLE_SECONDS
 
-    def _seal(self, row: OutboxRow) -> tuple[OutboxRow, str | None, bytes | None]:
+    def _seal(self, row: OutboxRow) -> tuple[OutboxRow, Sealed | None]:
         if row.payload is None:
-            return row, None, None
+            return row, None
         key_id, sealed = self._keyring.seal_payload(
             row.payload,
             event_id=row.event_id,
             content_type=row.content_type,
             event_type=row.event_type,
         )
-        return row, key_id, sealed
+        mac = None
+        if row.is_keyed:
+            mac = fingerprint(
+                self._keyring,
+                event_type=row.event_type,
+                content_type=row.content_type,
+                payload=row.payload,
+            )
+        return row, Sealed(key_id, sealed, mac)

@@ -119,6 +119,11 @@ class Resolver:
                 raise AddressForbiddenError(f"{host} leads to {clean_text(address)}, {why}")
         return addresses
 
+    @property
+    def open_lookups(self) -> int:
+        """How many questions wait for the system's answer, abandoned ones included."""
+        return len(self._open)
+
     def _ask(self, host: str, within: float) -> tuple[str, ...]:
         gives_up_at = time.monotonic() + within
         with self._changed:

@@ -23,13 +23,7 @@ ROLES = ("fencepost_owner", "fencepost_worker", "fencepost_dashboard", "fencepos
 _LOCK = 0x66656E6365  # "fence": one migration at a time in one database
 
 
-def migrate(
-    url: str,
-    schema: str = "public",
-    *,
-    require_sealed: bool = False,
-    max_payload_bytes: int = 262_144,
-) -> str:
+def migrate(url: str, schema: str = "public") -> str:
     """Create or update everything Fencepost needs in the database; give the revision.
 
     Roles are made where they are missing, and the login of ``url`` becomes a member of
@@ -39,8 +33,6 @@ def migrate(
         url: a direct connection (not through a transaction pooler) whose login may
             create roles, or in a database where the four roles exist already.
         schema: where the tables go; made when missing.
-        require_sealed: whether the SQL door for clear payloads is closed from now on.
-        max_payload_bytes: what the doors take from now on.
 
     Raises:
         DatabaseUnavailableError: the server does not answer.
@@ -58,13 +50,6 @@ def migrate(
                 f" ({error.diag.message_primary}); use one with CREATEROLE that owns the database."
             ) from error
         _upgrade(url, schema)
-        conn.execute("SET ROLE fencepost_owner")
-        conn.execute(
-            sql.SQL(
-                "UPDATE {}.webhook_publish_settings SET require_sealed = %s, max_payload_bytes = %s"
-            ).format(sql.Identifier(schema)),
-            (require_sealed, max_payload_bytes),
-        )
     return head()
 
 

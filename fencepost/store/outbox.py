@@ -27,6 +27,21 @@ class OutboxRow:
     payload: bytes | None = field(repr=False)
     event_type: str
     content_type: str
+    is_keyed: bool
+    """It has an idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What fan-out adds to an event that came in clear.
+
+    ``mac`` tells its payload from another one under the same idempotency key; None
+    without a key.
+    """
+
+    key_id: str
+    sealed: bytes = field(repr=False)
+    mac: bytes | None
 
 
 def is_waiting(conn: Connection[Any]) -> bool:
@@ -54,7 +69,7 @@ def lock_outbox(conn: Connection[Any], batch: int) -> list[OutboxRow]:
 
 def fan_out(
     conn: Connection[Any],
-    rows: Sequence[tuple[OutboxRow, str | None, bytes | None]],
+    rows: Sequence[tuple[OutboxRow, Sealed | None]],
     *,
     worker_id: str,
 ) -> int:
@@ -62,7 +77,7 @@ def fan_out(
 
     Args:
         conn: in the transaction that locked them.
-        rows: each with the key id and ciphertext of what was in clear, else None, None.
+        rows: each with what seals it when it was in clear, else None.
         worker_id: this process, for the trail.
 
     Returns:
@@ -72,9 +87,10 @@ def fan_out(
         _SQL.fan_out,
         {
             "worker_id": worker_id,
-            "outbox_ids": [item.id for item, _, _ in rows],
-            "key_ids": [key_id for _, key_id, _ in rows],
-            "sealed": [sealed for _, _, sealed in rows],
+            "outbox_ids": [row.id for row, _ in rows],
+            "key_ids": [sealed and sealed.key_id for _, sealed in rows],
+            "sealed": [sealed and sealed.sealed for _, sealed in rows],
+            "macs": [sealed and sealed.mac for _, sealed in rows],
         },
     ).fetchone()
     return 0 if row is None else int(row[1])

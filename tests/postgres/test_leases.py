@@ -25,7 +25,7 @@ from fencepost.store.leases import (
     reap_expired,
     renew_many,
 )
-from fencepost.store.settlements import Settlement, settle_many
+from fencepost.store.settlements import Settlement, note_health, pause_failing, settle_many
 
 LEASE = timedelta(seconds=30)
 
@@ -366,6 +366,84 @@ def test_the_same_worker_with_an_older_token_is_as_stale_as_another(db: Connecti
     attempt(db, new)
     assert settle(db, old.lease, Cause.SUCCEED) == (False, True)
     assert row_of(db, id_)["current_state"] == "ATTEMPTED"
+
+
+@pytest.mark.parametrize(("worker", "token"), [("b", 2), ("a", 1), ("a", 3)])
+@pytest.mark.parametrize("attempted", [False, True])
+def test_each_part_of_a_lease_is_asked_for(
+    db: Connection[Any], worker: str, token: int, *, attempted: bool
+) -> None:
+    (id_,) = make_deliveries(db, make_subscription(db))
+    (first,) = claim(db, "a")
+    settle(db, first.lease, Cause.RELEASE, delay=timedelta())
+    (held,) = claim(db, "a")
+    assert held.lease.fencing_token == 2
+    if attempted:
+        attempt(db, held)
+    before = row_of(db, id_)
+    wrong = Lease(id_, worker, token)
+    assert attempt_many(db, [(wrong, "u", 1)], worker_id=worker, lease=LEASE) == {}
+    assert renew_many(db, [wrong], worker_id=worker, lease=LEASE) == {id_}
+    causes = (Cause.SUCCEED, Cause.RETRY) if attempted else (Cause.RELEASE, Cause.REFUSE)
+    for cause in causes:
+        assert settle(db, wrong, cause)[0] is False
+    assert row_of(db, id_) == before
+
+
+def test_a_holder_that_mistakes_its_state_writes_nothing(db: Connection[Any]) -> None:
+    (id_,) = make_deliveries(db, make_subscription(db))
+    (held,) = claim(db)
+    assert settle(db, held.lease, Cause.SUCCEED) == (False, True)
+    attempt(db, held)
+    assert settle(db, held.lease, Cause.RELEASE)[0] is False
+    assert trail(db, id_)[-1] == "ATTEMPTED"
+
+
+def test_a_410_after_the_removal_pauses_nothing(db: Connection[Any]) -> None:
+    sub = make_subscription(db)
+    make_deliveries(db, sub)
+    (held,) = claim(db)
+    attempt(db, held)
+    db.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
+    settle(db, held.lease, Cause.REJECT, status=410, pauses=True)
+    assert db.execute(
+        "SELECT state FROM webhook_subscriptions WHERE id = %s", (sub,)
+    ).fetchone() == ("active",)
+
+
+def test_an_operators_pause_keeps_its_reason(db: Connection[Any]) -> None:
+    sub = make_subscription(db)
+    make_deliveries(db, sub)
+    (held,) = claim(db)
+    attempt(db, held)
+    db.execute("UPDATE webhook_subscriptions SET state = 'paused', paused_reason = 'by dana'")
+    settle(db, held.lease, Cause.REJECT, status=410, pauses=True)
+    assert db.execute(
+        "SELECT paused_reason FROM webhook_subscriptions WHERE id = %s", (sub,)
+    ).fetchone() == ("by dana",)
+
+
+def test_five_days_of_failures_without_a_success_pause_once(db: Connection[Any]) -> None:
+    failing, mended, fresh = (make_subscription(db) for _ in range(3))
+    note_health(db, failing=[failing, mended], succeeding=[])
+    pass_time(db, 4 * 86_400)
+    note_health(db, failing=[failing, mended, fresh], succeeding=[])
+    note_health(db, failing=[], succeeding=[mended])
+    assert pause_failing(db, worker_id="a") == []
+    pass_time(db, 5 * 86_400 + 1)
+    assert pause_failing(db, worker_id="a") == [str(failing)]
+    assert pause_failing(db, worker_id="a") == []
+    states = dict(db.execute("SELECT id, state FROM webhook_subscriptions").fetchall())
+    assert {id_: states[id_] for id_ in (failing, mended, fresh)} == {
+        failing: "paused", mended: "active", fresh: "active",
+    }  # fmt: skip
+
+
+def test_one_paused_by_hand_is_not_paused_again(db: Connection[Any]) -> None:
+    sub = make_subscription(db, state="paused", paused_reason="by dana")
+    note_health(db, failing=[sub], succeeding=[])
+    pass_time(db, 6 * 86_400)
+    assert pause_failing(db, worker_id="a") == []
 
 
 def test_a_heartbeat_extends_both_held_states_and_finds_what_is_lost(

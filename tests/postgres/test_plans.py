@@ -17,6 +17,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 from psycopg.types.numeric import Int8Dumper
 
+from conftest import _create
 from factories import make_deliveries, make_subscription
 from fencepost.store.leases import FIRST, Room, attempt_many, claim_due
 from fencepost.store.queries import load
@@ -29,8 +30,6 @@ LEASE = timedelta(seconds=30)
 @pytest.fixture(scope="module")
 def crowded(server: Any, template: str) -> Iterator[Connection[Any]]:
     """A database with 300,000 waiting, of 101 subscriptions; the planner is told by the test."""
-    from conftest import _create
-
     _create(server, "test_plans", template)
     with psycopg.connect(server.superuser_url("test_plans"), autocommit=True) as conn:
         conn.adapters.register_dumper(int, Int8Dumper)
@@ -68,9 +67,18 @@ def parameters(name: str, ids: list[UUID]) -> dict[str, Any]:
     guarded = {"worker_id": "w", "lease": LEASE, "ids": ids, "tokens": [1] * n}
     return {
         "claim_due": {
-            **{"worker_id": "w", "lease": LEASE, "cursor": FIRST, "visits": 200, "turn": 0},
-            **{"slots": BATCH, "share": 32, "suspects": 1, "slots_full_at": None},
-            **{"held_subscriptions": [], "held_counts": [], "held_full_at": []},
+            "worker_id": "w",
+            "lease": LEASE,
+            "cursor": FIRST,
+            "visits": 200,
+            "turn": 0,
+            "slots": BATCH,
+            "share": 32,
+            "suspects": 1,
+            "slots_full_at": None,
+            "held_subscriptions": [],
+            "held_counts": [],
+            "held_full_at": [],
         },
         "attempt_many": {**guarded, "urls": ["u"] * n, "config_versions": [1] * n},
         "renew_many": guarded,
@@ -78,11 +86,20 @@ def parameters(name: str, ids: list[UUID]) -> dict[str, Any]:
         "reap_expired": {"worker_id": "w", "batch": BATCH},
         "settle_many": {
             **guarded,
-            **{"from_states": ["ATTEMPTED"] * n, "to_states": ["DELIVERED"] * n},
-            **{"facts": [None] * n, "is_outcomes": [True] * n, "delays": [None] * n},
-            **{"refunds": [0] * n, "statuses": [200] * n, "latencies": [1] * n},
-            **{"errors": [None] * n, "messages": [None] * n, "details": [Jsonb({})] * n},
-            **{"reasons": [None] * n, "responses": [None] * n, "pauses": [False] * n},
+            "from_states": ["ATTEMPTED"] * n,
+            "to_states": ["DELIVERED"] * n,
+            "facts": [None] * n,
+            "is_outcomes": [True] * n,
+            "delays": [None] * n,
+            "refunds": [0] * n,
+            "statuses": [200] * n,
+            "latencies": [1] * n,
+            "errors": [None] * n,
+            "messages": [None] * n,
+            "details": [Jsonb({})] * n,
+            "reasons": [None] * n,
+            "responses": [None] * n,
+            "pauses": [False] * n,
             "notes": ["DELIVERED"] * n,
         },
     }[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import psycopg
@@ -15,6 +15,7 @@ from psycopg import Connection
 
 from factories import subscribe, trail
 from fencepost.keyring import Keyring
+from fencepost.payloads import matches_fingerprint
 from receiver import Answer, Receiver, in_turn
 from waiting import eventually
 from worker.build import Worker
@@ -38,7 +39,7 @@ class Running:
     def _run(self) -> None:
         self.status = self.worker.run(self.stop)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -154,7 +155,6 @@ def test_what_no_retry_mends_is_dead_at_once_and_410_pauses(
         sub, _ = subscribe(
             db, endpoint_keyring, gone.url, event_types=["x"], event_type_patterns=["x"]
         )
-        settled(db, publish(db, kind="x"), "DLQ") if False else None
         publish(db, kind="x")
         eventually(
             lambda: db.execute(
@@ -350,3 +350,19 @@ def test_bytes_arrive_as_they_were_published(
     assert {
         got.header("webhook-id"): hashlib.sha256(got.body).hexdigest() for got in receiver.requests
     } == events
+
+
+def test_what_came_in_clear_under_a_key_is_told_from_another_payload(
+    db: Connection[Any], run: Any, keyring: Keyring
+) -> None:
+    with run():
+        db.execute("SELECT webhook_publish('a.b', '{}', 'application/json', 'key-1')")
+        row = eventually(
+            lambda: db.execute(
+                "SELECT mac FROM webhook_idempotency_keys WHERE mac IS NOT NULL"
+            ).fetchone()
+        )
+    assert row is not None
+    event = {"event_type": "a.b", "content_type": "application/json"}
+    assert matches_fingerprint(keyring, row[0], payload=b"{}", **event)
+    assert not matches_fingerprint(keyring, row[0], payload=b"[]", **event)

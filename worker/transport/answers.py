@@ -63,6 +63,9 @@ class FinalResponse(http.client.HTTPResponse):
         finally:
             if self.fp is not None:
                 self.fp = stream
+        if self.status in {http.client.NO_CONTENT, http.client.NOT_MODIFIED}:
+            # Whatever the head says; a Transfer-Encoding would make it wait for a first chunk.
+            self.chunked, self.length = False, 0
 
     def _read_status(self) -> tuple[str, int, str]:
         version, status, reason = super()._read_status()  # type: ignore[misc]

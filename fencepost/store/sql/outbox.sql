@@ -5,7 +5,7 @@ SELECT count(*) AS targets FROM webhook_subscriptions WHERE removed_at IS NULL;
 
 -- name: lock_outbox
 -- Other workers pass over what this one has in hand.
-SELECT o.id, o.event_id, o.payload, e.event_type, e.content_type
+SELECT o.id, o.event_id, o.payload, e.event_type, e.content_type, e.idempotency_key IS NOT NULL AS is_keyed
   FROM webhook_outbox o
   JOIN webhook_events e ON e.id = o.event_id
  ORDER BY o.id
@@ -17,11 +17,12 @@ SELECT o.id, o.event_id, o.payload, e.event_type, e.content_type
 WITH
 t AS MATERIALIZED (SELECT fencepost_now() AS now),
 i AS MATERIALIZED (
-    SELECT * FROM unnest(%(outbox_ids)s::bigint[], %(key_ids)s::text[], %(sealed)s::bytea[]) AS i(outbox_id, key_id, sealed)
+    SELECT * FROM unnest(%(outbox_ids)s::bigint[], %(key_ids)s::text[], %(sealed)s::bytea[], %(macs)s::bytea[])
+                  AS i(outbox_id, key_id, sealed, mac)
 ),
 gone AS (
     DELETE FROM webhook_outbox o USING i WHERE o.id = i.outbox_id
-    RETURNING o.event_id, o.created_at, i.key_id, i.sealed
+    RETURNING o.event_id, o.created_at, i.key_id, i.sealed, i.mac
 ),
 sealed AS (
     INSERT INTO webhook_payloads (event_id, key_id, sealed)
@@ -29,6 +30,13 @@ sealed AS (
 ),
 marked AS (
     UPDATE webhook_events e SET sealed_by = 'fan-out' FROM gone g WHERE e.id = g.event_id AND g.sealed IS NOT NULL
+),
+-- From now on another payload under the same key is told from the same one.
+keyed AS (
+    UPDATE webhook_idempotency_keys k SET mac = g.mac
+      FROM gone g
+      JOIN webhook_events e ON e.id = g.event_id
+     WHERE g.mac IS NOT NULL AND k.key = e.idempotency_key AND k.event_id = g.event_id AND k.mac IS NULL
 ),
 -- Active and paused subscriptions that were there when the event was published. '*' never means our own events.
 matched AS MATERIALIZED (
