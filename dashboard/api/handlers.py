@@ -6,7 +6,7 @@ import logging
 from http import HTTPStatus
 from typing import Final
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, make_response, request
 from werkzeug.exceptions import HTTPException, default_exceptions
 
 from dashboard.api.faults import describe
@@ -30,7 +30,7 @@ def install(blueprint: Blueprint) -> None:
 def answer(error: Exception) -> Response:
     """Turn an error into its response; log a defect under the id that the caller is given."""
     if isinstance(error, HTTPException) and (error.code or 0) in range(300, 400):
-        return Response(status=error.code, headers=error.get_headers(request.environ))
+        return make_response(error.get_response(request.environ))
     problem = describe(error)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("api.defect request_id=%s", request_id(), exc_info=error)

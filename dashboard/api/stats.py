@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from dashboard.api.parameters import Parameter, takes
 from dashboard.api.routes import blueprint
-from dashboard.database import transaction
+from dashboard.database import PREVIEW_TIMEOUT, transaction
 from dashboard.roles import requires
 from fencepost import objects
 from fencepost.filters import DeliveryFilter
@@ -29,6 +29,6 @@ def read_stats() -> ResponseReturnValue:
     """Give counts by state, how long each stretch took, and how often something went wrong."""
     wanted = DeliveryFilter.from_params(request.args.to_dict(flat=False))
     sub = wanted.sub[0] if wanted.sub else None
-    with transaction() as conn:
+    with transaction(timeout=PREVIEW_TIMEOUT) as conn:
         found = stats.read_stats(conn, sub=sub, since=wanted.since, until=wanted.until)
     return jsonify(objects.stats_json(found))

@@ -105,9 +105,8 @@ def fan_out(worker_connection: Connection[Any]) -> Callable[[], int]:
         with worker_connection.transaction():
             rows = outbox.lock_outbox(worker_connection, 1000)
             assert all(row.payload is None for row in rows), "it came in clear"
-            return outbox.fan_out(
-                worker_connection, [(row, None, None) for row in rows], worker_id="fan-out"
-            )
+            sealed_already = [(row, None) for row in rows]
+            return outbox.fan_out(worker_connection, sealed_already, worker_id="fan-out")
 
     return run
 
