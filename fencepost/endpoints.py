@@ -11,18 +11,8 @@ from urllib.parse import SplitResult, urlsplit
 import idna
 from urllib3.util import Url, parse_url
 
-from fencepost.custom_headers import check_headers, check_signature_header
 from fencepost.egress import Network, read_address, refusal
 from fencepost.errors import InvalidInputError
-
-__all__ = [
-    "Endpoint",
-    "check_headers",
-    "check_signature_header",
-    "check_url",
-    "known_address",
-    "mask_path",
-]
 
 MAX_URL_CHARACTERS: Final = 2048
 

@@ -79,6 +79,7 @@ class PeerServer:
     ) -> None:
         self.requests: list[bytes] = []
         self.connections = 0
+        self.ended = 0
         self.is_over = threading.Event()
         self._open: list[socket.socket] = []
         self._play = play
@@ -115,6 +116,7 @@ class PeerServer:
                 with suppress(OSError):
                     self._play(peer)
                 peer.close()
+        self.ended += 1
 
     def __enter__(self) -> Self:
         return self

@@ -188,6 +188,30 @@ def test_bytes_of_any_kind_in_headers_can_be_stored(client: Client, serve: Serve
     json.dumps(reply.headers)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Bad Header",
+        b"X-\xe9: v",
+        b": v",
+        b"X Y: v",
+        b"\x00\xff",
+        b"x" * 1000,
+        b" folded onto nothing",
+    ],
+)
+def test_a_line_that_is_no_header_hides_none_of_the_others(
+    client: Client, serve: Serve, line: bytes
+) -> None:
+    head_line = b"HTTP/1.1 200 OK\r\n"
+    server = serve(answering(head_line + line + b"\r\nContent-Length : 2\r\nX-A: b\r\n\r\nok"))
+    for _ in range(2):
+        reply = client.post(server.url)
+        assert (reply.status, reply.body, reply.message) == (200, b"ok", None)
+        assert reply.headers == (("Content-Length", "2"), ("X-A", "b"))
+    assert server.connections == 1
+
+
 def test_headers_are_kept_in_order_and_bounded(client: Client, serve: Serve) -> None:
     reply = answer_of(client, serve, head("200 OK", "B: 1", "A: " + "x" * 5000, "B: 2"))
     assert [name for name, _ in reply.headers] == ["B", "B", "A"]

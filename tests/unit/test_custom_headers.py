@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.endpoints import check_headers, check_signature_header
+from fencepost.custom_headers import check_headers, check_signature_header
 from fencepost.errors import InvalidInputError
 
 

@@ -14,20 +14,38 @@ from worker.transport.dialling import current
 MAX_HEAD_BYTES: Final = 256 * 1024
 """Of all heads of one answer together, interim ones included."""
 
+_HEADER_LINE: Final = re.compile(rb"[!-9;-~]+:|[ \t]")
+_SPACE_BEFORE_COLON: Final = re.compile(rb"\A([!-9;-~]+)[ \t]+:")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
 
 class _Heads:
-    """The stream while heads are read: counts bytes, and tells a cut head from a whole one.
+    """The stream while heads are read: bounded, whole, and without what is no header.
 
-    ``http.client`` takes the end of the stream for the end of the headers.
+    ``http.client`` takes the end of the stream for the end of the headers, and its parser takes
+    a line that is no header, with all that follow it, for the body: a Content-Length among them
+    would be missed.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._read = 0
+        self._is_in_headers = False
 
     def readline(self, limit: int) -> bytes:
+        while True:
+            line = self._read_whole_line(limit)
+            if not self._is_in_headers:
+                self._is_in_headers = bool(line)
+                return line
+            if not line.strip():
+                self._is_in_headers = False
+                return line
+            line = _SPACE_BEFORE_COLON.sub(rb"\1:", line)
+            if _HEADER_LINE.match(line):
+                return line
+
+    def _read_whole_line(self, limit: int) -> bytes:
         line = self._stream.readline(limit)
         if line and not self._read:
             current().measure("first_byte_ms")
