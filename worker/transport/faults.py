@@ -59,8 +59,8 @@ def judge(call: Call, error: BaseException) -> tuple[ErrorClass, str]:
 def say_cut(call: Call, cut: Cut) -> str:
     """Say in one line why and where we ended a request ourselves."""
     if cut is Cut.LEASE:
-        return cut
-    return f"{cut} while {call.phase}{_seen(call)}"
+        return cut.value
+    return f"{cut.value} while {call.phase}{_seen(call)}"
 
 
 def _seen(call: Call) -> str:

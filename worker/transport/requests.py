@@ -65,7 +65,8 @@ class RequestsTransport:
         logging.getLogger("urllib3").setLevel(logging.CRITICAL)
         self.capacity = concurrency
         self._deadline = deadline
-        self._timeout = Timeout(connect=deadline, read=deadline)
+        # A backstop only: it is the deadline thread that ends what takes too long.
+        self._timeout = Timeout(connect=deadline + 1, read=deadline + 1)
         self._idle = IdleConnections(limit=concurrency)
         self._watch = Watch(self._tick)
         dialler = Dialler(resolver, connect=connect, expect=self._watch.expect)
