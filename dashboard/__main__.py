@@ -14,6 +14,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.workers.gthread import ThreadWorker
 
 from dashboard import create_app
+from dashboard.api.repeated import join_repeated
 from dashboard.models import db
 from dashboard.runtime import Runtime
 from fencepost.embedded import database
@@ -51,7 +52,11 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load_config(self) -> None:
         """Set what gunicorn would read from its command line."""
-        hooks = {"post_worker_init": end_streams_on_signals, "worker_exit": close_pool}
+        hooks = {
+            "post_worker_init": end_streams_on_signals,
+            "pre_request": join_repeated,
+            "worker_exit": close_pool,
+        }
         for name, value in {**_OPTIONS, **hooks, "bind": str(self._settings.bind)}.items():
             self.cfg.set(name, value)
 

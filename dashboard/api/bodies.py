@@ -7,7 +7,7 @@ import time
 from typing import IO, Final
 
 from flask import request
-from werkzeug.exceptions import ClientDisconnected
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from dashboard.api.problem import ProblemError
 
@@ -27,7 +27,8 @@ def read_body(limit: int) -> bytes:
         limit: bytes; one more is refused, before reading where the length is announced.
 
     Raises:
-        ProblemError: 413 too large, 415 compressed, 408 silent or slow, 400 cut short.
+        ProblemError: 413 too large, 415 compressed, 408 silent or slow, 400 cut short or badly
+            chunked.
     """
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _PLAIN:
@@ -42,12 +43,8 @@ def read_body(limit: int) -> bytes:
         body = _read(request.stream, limit)
     except TimeoutError:
         raise ProblemError(408, "The body did not arrive in time.") from None
-    except ClientDisconnected as error:
-        if isinstance(error.__context__, TimeoutError):
-            raise ProblemError(408, "The body did not arrive in time.") from None
-        raise _cut_short() from None
     if announced is not None and len(body) < announced:
-        raise _cut_short()
+        raise _broken()
     return body
 
 
@@ -59,7 +56,7 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
     try:
         if connection is not None:
             connection.settimeout(SILENCE_SECONDS)
-        while len(body) <= limit and (chunk := stream.read(min(_STEP, limit + 1 - len(body)))):
+        while len(body) <= limit and (chunk := _next(stream, min(_STEP, limit + 1 - len(body)))):
             body += chunk
             if time.monotonic() - started > TOTAL_SECONDS:
                 raise TimeoutError
@@ -71,9 +68,23 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
     return bytes(body)
 
 
+def _next(stream: IO[bytes], size: int) -> bytes:
+    try:
+        return stream.read(size)
+    except ClientDisconnected as error:  # Werkzeug's word for any OSError
+        if isinstance(error.__context__, TimeoutError):
+            raise error.__context__ from None
+        raise _broken() from None
+    except HTTPException:
+        raise
+    except Exception:  # noqa: BLE001  # no code of ours: the server cannot parse the chunks
+        raise _broken() from None
+
+
 def _too_large(limit: int) -> ProblemError:
     return ProblemError(413, f"The body is larger than the {limit} bytes that are accepted.")
 
 
-def _cut_short() -> ProblemError:
-    return ProblemError(400, "The body ended before all of it had arrived.", code="cut_short")
+def _broken() -> ProblemError:
+    message = "The body ended early, or its chunks cannot be read."
+    return ProblemError(400, message, code="broken_body")

@@ -101,7 +101,7 @@ def test_a_chunked_body_over_the_limit_is_refused_while_reading(client: FlaskCli
 
 def test_a_body_that_ends_early_is_not_taken_for_a_whole_one(client: FlaskClient) -> None:
     response = post_stream(client, io.BytesIO(b"abc"), CONTENT_LENGTH="9")
-    assert (response.status_code, document(response)["code"]) == (400, "cut_short")
+    assert (response.status_code, document(response)["code"]) == (400, "broken_body")
 
 
 class Silent(io.RawIOBase):
