@@ -24,9 +24,12 @@ judged AS MATERIALIZED (
       LEFT JOIN webhook_subscriptions s ON s.id = f.subscription_id
       LEFT JOIN webhook_events e ON e.id = f.event_id
       -- Pressed twice: it waits for a worker already, because an operator wanted it to.
-      LEFT JOIN webhook_delivery_attempts r
-        ON f.from_state = 'RETRIED' AND f.next_attempt_at <= t.now
-       AND r.delivery_id = f.id AND r.seq = f.seq - 1 AND r.state = 'REPLAYED'
+      LEFT JOIN LATERAL (
+           SELECT a.seq, a.detail, a.created_at
+             FROM webhook_delivery_attempts a
+            WHERE f.from_state = 'RETRIED' AND f.next_attempt_at <= t.now
+              AND a.delivery_id = f.id AND a.seq = f.seq - 1 AND a.state = 'REPLAYED'
+           OFFSET 0) r ON true                         -- one probe of the trail's key for each
 ),
 moved AS (
     UPDATE webhook_deliveries d
