@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
 
 from fencepost.errors import InvalidInputError
+
+_REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Unicode's bidirectional controls: with them a text reads as something that it is not."""
 
 
 def check_line(value: object, *, field: str, longest: int) -> str:
@@ -22,7 +26,7 @@ def check_line(value: object, *, field: str, longest: int) -> str:
         raise InvalidInputError(field, f"{field} must be text")
     line = " ".join(value.split())
     # Cc: control, Cs: half of a surrogate pair, which PostgreSQL cannot store.
-    if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in line):
+    if _REORDERING & set(line) or {"Cc", "Cs"} & set(map(unicodedata.category, line)):
         raise InvalidInputError(field, f"{field} must not contain control characters")
     if not line:
         raise InvalidInputError(field, f"{field} must not be empty")

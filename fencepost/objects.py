@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
 from fencepost.records import Action, ApiToken, Event, Percentiles, Replay, Stats, User
+from fencepost.subscription_spec import MASK
 from fencepost.timeline import Segment, Timeline
-
-MASK: Final = "••••"
-"""Stands for a header's value: no header can have it, so it is never saved back by mistake."""
 
 Object = dict[str, Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import unicodedata
+from functools import cache
 from typing import Final
 
 from argon2 import PasswordHasher
@@ -22,8 +23,6 @@ _LONGEST_NAME: Final = 64
 _HASHER: Final = PasswordHasher()
 # Each check takes 64 MiB for its time: a flood of logins must not take it all.
 _AT_ONCE: Final = threading.BoundedSemaphore(4)
-_UNKNOWN: Final = _HASHER.hash(secrets.token_hex(16))
-"""What is checked where there is no account: nobody knows its password."""
 
 
 def check_name(name: object) -> str:
@@ -70,13 +69,20 @@ def is_password(password: str, password_hash: str | None) -> bool:
         password: as it was typed; what is too long is never right.
         password_hash: of the account; None: there is no such account, which takes as long.
     """
+    decoy = _decoy()  # also where it is not needed, so that making it betrays nothing
     too_long = len(_bytes(password)) > LONGEST_BYTES
     with _AT_ONCE:
         try:
-            _HASHER.verify(password_hash or _UNKNOWN, b"" if too_long else _bytes(password))
+            _HASHER.verify(password_hash or decoy, b"" if too_long else _bytes(password))
         except (VerificationError, InvalidHashError):
             return False
     return not too_long and password_hash is not None
+
+
+@cache
+def _decoy() -> str:
+    """Give what is checked where there is no account: nobody knows its password."""
+    return _HASHER.hash(secrets.token_hex(16))
 
 
 def _bytes(password: str) -> bytes:

@@ -22,6 +22,9 @@ FIELDS: Final = (
 )  # fmt: skip
 """What can be set, by the names of CONTRACT section 7; a new subscription takes ``secret`` too."""
 
+MASK: Final = "••••"
+"""Shown in place of a header's value: no header can have it, so it is never saved by mistake."""
+
 _UNBUILT: Final = ("max_in_flight", "rate_limit_per_second", "ordered")
 LONGEST_NAME: Final = 120
 
@@ -98,6 +101,8 @@ def read_change(
 ) -> SubscriptionChange:
     """Judge the fields of a PATCH: what is left out stays, what is null gets its default.
 
+    A URL or headers that come back masked, as they are shown, stay as well.
+
     Args:
         fields: an object with some of ``FIELDS``; ``headers`` replaces all of them.
         current: the subscription as it is.
@@ -110,7 +115,7 @@ def read_change(
     given = _check_names(fields, FIELDS)
     name = _name(given["name"]) if "name" in given else current.name
     endpoint = None
-    if "url" in given:
+    if given.get("url", current.endpoint_masked) != current.endpoint_masked:
         endpoint = check_url(given["url"], allow_http=allow_http, allow_networks=allow_networks)
     terms = _terms(
         given,
@@ -127,7 +132,8 @@ def read_change(
             no_retry_statuses=current.no_retry_statuses,
         ),
     )
-    if "headers" in given:
+    shown = dict.fromkeys(current.header_names, MASK)
+    if given.get("headers", shown) != shown:
         headers = _headers(given["headers"], terms)
         return SubscriptionChange(terms=terms, endpoint=endpoint, headers=headers)
     taken = signing.header_name(terms.signature_scheme, terms.signature_header).lower()
