@@ -69,6 +69,7 @@ class Claim:
         self._patience = patience
         self._clock = clock
         self._cursor = FIRST
+        self._pass_is_idle = True
         self._unsure: list[Prepared] = []
         self._turn = 0
 
@@ -82,6 +83,8 @@ class Claim:
         room = self._roster.room(LARGEST_BATCH)
         if room.slots == 0:
             return FULL_SECONDS
+        if self._cursor == FIRST:
+            self._pass_is_idle = True
         with self._link.use() as conn:
             found = claim_due(
                 conn,
@@ -94,7 +97,10 @@ class Claim:
             self._cursor = found.cursor
             self._turn = (self._turn + 1) % 5
             if not found.claimed:
-                return 0 if found.cursor != FIRST else IDLE_SECONDS
+                # Only a whole pass that found nothing says that there is nothing.
+                is_over = found.cursor == FIRST and self._pass_is_idle
+                return IDLE_SECONDS if is_over else 0
+            self._pass_is_idle = False
             self._roster.take(found.claimed, now=found.now, until=self._clock() + self._patience)
             try:
                 self._start(conn, found.claimed)

@@ -63,7 +63,8 @@ class Claims:
         claimed: the leases taken.
         now: database time of the claim.
         visited: how many subscriptions with something waiting were looked at.
-        cursor: where the next claim goes on; ``FIRST`` when this one came to the end.
+        cursor: where the next claim goes on: behind the last subscription that was
+            served, when the slots ran out; ``FIRST`` when this one came to the end.
     """
 
     claimed: tuple[Claimed, ...]
@@ -113,11 +114,17 @@ def claim_due(
             },
         ).fetchall()
     first = rows[0]
+    taken = [row for row in rows if row["id"] is not None]
+    if len(taken) == room.slots:
+        # Whoever comes after the last one served is served first next time.
+        following = max(taken, key=lambda row: row["n"])["subscription_id"]
+    else:
+        following = FIRST if first["visited"] < visits else first["last"]
     return Claims(
-        claimed=tuple(_claimed(row, worker_id) for row in rows if row["id"] is not None),
+        claimed=tuple(_claimed(row, worker_id) for row in taken),
         now=first["now"],
         visited=first["visited"],
-        cursor=FIRST if first["visited"] < visits else first["last"],
+        cursor=following,
     )
 
 

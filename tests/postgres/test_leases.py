@@ -110,6 +110,24 @@ def test_the_cursor_goes_round_so_that_the_last_subscription_is_served(
     assert cursor == FIRST
 
 
+def test_backlogs_that_fill_all_slots_still_take_turns(db: Connection[Any]) -> None:
+    subs = [make_subscription(db) for _ in range(5)]
+    for sub in subs:
+        make_deliveries(db, sub, 40)
+    held: Counter[UUID] = Counter()
+    served: Counter[UUID] = Counter()
+    cursor = FIRST
+    for _ in range(20):
+        room = Room(slots=4 - held.total(), share=2, held=dict(held))
+        found = claim_due(db, worker_id="a", lease=LEASE, room=room, cursor=cursor)
+        cursor = found.cursor
+        held.update(one.subscription_id for one in found.claimed)
+        served.update(one.subscription_id for one in found.claimed)
+        if held.total() == 4:
+            held -= Counter([min(held)])  # the first in the order of the scan ends first
+    assert min(served[sub] for sub in subs) >= max(served.values()) // 2
+
+
 def test_a_million_of_one_subscription_would_not_delay_another(db: Connection[Any]) -> None:
     big, small = make_subscription(db), make_subscription(db)
     make_deliveries(db, big, 5_000, due="fencepost_now() - interval '1 hour'")

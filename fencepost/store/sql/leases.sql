@@ -63,7 +63,7 @@ lanes AS MATERIALIZED (
 ),
 -- A suspect may kill its worker: a worker holds one at a time.
 suspects AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, o.resumed_at, o.full_at
+    SELECT d.id, d.next_attempt_at, o.n, o.resumed_at, o.full_at
       FROM open o
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
@@ -76,7 +76,7 @@ suspects AS MATERIALIZED (
      LIMIT least(%(suspects)s, %(slots)s)
 ),
 due AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, l.resumed_at, l.full_at
+    SELECT d.id, d.next_attempt_at, l.n, l.resumed_at, l.full_at
       FROM (SELECT * FROM lanes ORDER BY n, lane) l
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
@@ -98,7 +98,7 @@ moved AS (
      CROSS JOIN t
      WHERE d.id = p.id
     RETURNING d.id, d.event_id, d.event_type, d.subscription_id, d.fencing_token, d.seq, d.attempt_count, d.budget_start,
-              d.max_attempts, d.first_attempt_at, d.lane,
+              d.max_attempts, d.first_attempt_at, d.lane, p.n,
               CASE WHEN p.resumed_at >= p.next_attempt_at THEN 'paused'
                    WHEN greatest(p.full_at, %(slots_full_at)s) >= p.next_attempt_at THEN 'slot'
                    ELSE 'worker' END AS waited_for
@@ -111,7 +111,7 @@ trail AS (
 )
 SELECT v.visited, v.last, t.now,
        m.id, m.event_id, m.event_type, m.subscription_id, m.fencing_token, m.attempt_count, m.budget_start,
-       m.max_attempts, m.first_attempt_at, m.lane
+       m.max_attempts, m.first_attempt_at, m.lane, m.n
   FROM t
  CROSS JOIN (SELECT count(*) AS visited, (array_agg(subscription_id ORDER BY n DESC))[1] AS last FROM visited) v
   LEFT JOIN moved m ON true;
