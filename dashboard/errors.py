@@ -9,7 +9,7 @@ from typing import Final
 import psycopg
 from flask import Flask, Response, g, make_response, render_template, request
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, SecurityError
 
 from dashboard.database import TooSlowError, as_ours
 from dashboard.htmx import VARY, is_htmx
@@ -109,6 +109,9 @@ def _to_login() -> Response:
 
 
 def _http(error: HTTPException) -> Response:
+    if isinstance(error, SecurityError):  # no address of ours can be built for such a host
+        plain = {"Content-Type": "text/plain; charset=utf-8"}
+        return make_response("This server does not answer to that host name.\n", 400, plain)
     status = error.code or 500
     if status < 400:  # noqa: PLR2004  # a redirect that Flask raises
         return make_response(error.get_response())

@@ -35,7 +35,7 @@ class Stage:
 
     def __init__(self, url: str, endpoint_keyring: Keyring) -> None:
         self.conn: Connection[Any] = psycopg.connect(url, autocommit=True)
-        self._url = url
+        self.url = url
         self._endpoint_keyring = endpoint_keyring
 
     def close(self) -> None:
@@ -49,6 +49,14 @@ class Stage:
                 self.conn, name, password_hash=_PASSWORD_HASH, role=role, actor="test"
             )
             return logins.open_session(self.conn, added.id)
+
+    def link(self, name: str = "root", role: str = "admin") -> str:
+        """Make a link for one login."""
+        with self.conn.transaction():
+            added = people.add_user(
+                self.conn, name, password_hash=_PASSWORD_HASH, role=role, actor="test"
+            )
+            return logins.make_login_link(self.conn, added.id)
 
     def token(self, role: str = "viewer") -> str:
         """Make an API token."""
@@ -94,7 +102,7 @@ class Stage:
 
     def _claim(self, ids: list[UUID], worker: str) -> list[Lease]:
         others = "SELECT id FROM webhook_deliveries WHERE id <> ALL(%s) FOR UPDATE"
-        with psycopg.connect(self._url) as blocker:  # what is locked is passed over
+        with psycopg.connect(self.url) as blocker:  # what is locked is passed over
             blocker.execute(others, (ids,))
             room = Room(slots=len(ids), share=len(ids))
             claims = claim_due(self.conn, worker_id=worker, lease=_LEASE, room=room).claimed

@@ -24,12 +24,24 @@ def stage(superuser_url: str, endpoint_keyring: Keyring) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def app(db_url: str, settings: Callable[..., Any]) -> Iterator[Flask]:
-    app = create_app(settings(db_url))
-    yield app
-    app.extensions["fencepost"].hub.stop()
-    with app.app_context():
-        db.engine.dispose()
+def make_app(db_url: str, settings: Callable[..., Any]) -> Iterator[Callable[..., Flask]]:
+    """Applications with settings of their own: ``make_app(proxy_hops=1)``."""
+    made: list[Flask] = []
+
+    def make(url: str = db_url, **chosen: object) -> Flask:
+        made.append(create_app(settings(url, **chosen), streams=3))
+        return made[-1]
+
+    yield make
+    for app in made:
+        app.extensions["fencepost"].hub.stop()
+        with app.app_context():
+            db.engine.dispose()
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Flask]) -> Flask:
+    return make_app()
 
 
 @pytest.fixture
