@@ -111,7 +111,6 @@ def history(server: Any, template: str) -> Iterator[Explained]:
             "auto_explain.log_analyze": "on",
             "auto_explain.log_buffers": "on",
             "auto_explain.log_level": "notice",
-            "auto_explain.log_parameter_max_length": "0",
             "max_parallel_workers_per_gather": "0",
         }
         for name, value in settings.items():
