@@ -64,21 +64,6 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """A worker process as it reported itself last."""
-
-    worker_id: str
-    node: str
-    version: str
-    transport: str
-    concurrency: int
-    in_flight: int
-    state: str
-    started_at: datetime
-    beat_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Action:
     """What a person or a token did, or was refused."""
 
@@ -141,7 +126,7 @@ class Stats:
         states: how many are in each state now.
         retry_rate: the share that was attempted more than once; None when none was attempted.
         first_try_rate: of those that ended, the share that the first attempt delivered.
-        segments: how long each kind of segment took that has ended, of the newest 20,000.
+        segments: how long each kind of segment took that has ended, of the newest 5,000.
         attempts: requests sent in the window, whenever their delivery was made; likewise:
         delivered: answers that ended a delivery well.
         failed: attempts, and claims, that failed.

@@ -8,17 +8,9 @@ d.subscription_id = %(sub)s
 
 -- name: count_received
 -- Deliveries that were made in the window, as they stand now. Ids carry the time: an index range.
-SELECT count(*) FILTER (WHERE d.attempt_count >= 1) AS attempted,
-       count(*) FILTER (WHERE d.attempt_count >= 2) AS retried,
-       count(*) FILTER (WHERE d.current_state IN ('DELIVERED', 'DLQ') AND d.attempt_count >= 1) AS finished,
-       count(*) FILTER (WHERE d.current_state = 'DELIVERED' AND d.attempt_count = 1) AS first_try
-  FROM webhook_deliveries d
- WHERE d.id >= fencepost_uuid7_floor(%(since)s) AND d.created_at >= %(since)s
-   AND d.id < fencepost_uuid7_floor(%(until)s + interval '1 millisecond') AND d.created_at < %(until)s
-   AND {scope}
-
--- name: count_states
-SELECT d.current_state, count(*)
+SELECT d.current_state, count(*) AS received,
+       count(*) FILTER (WHERE d.attempt_count >= 1) AS attempted,
+       count(*) FILTER (WHERE d.attempt_count = 1) AS attempted_once
   FROM webhook_deliveries d
  WHERE d.id >= fencepost_uuid7_floor(%(since)s) AND d.created_at >= %(since)s
    AND d.id < fencepost_uuid7_floor(%(until)s + interval '1 millisecond') AND d.created_at < %(until)s
@@ -29,13 +21,14 @@ SELECT d.current_state, count(*)
 -- What happened in the window, whenever its delivery was made: rows of the trail, found by the BRIN index.
 SELECT a.state, count(*)
   FROM webhook_delivery_attempts a
+ {scope}
  WHERE a.created_at >= %(since)s AND a.created_at < %(until)s
-   AND a.state IN ('ATTEMPTED', 'DELIVERED', 'FAILED', 'LEASE_EXPIRED', 'RELEASED', 'REPLAYED', 'DISCARDED', 'DLQ')
-   AND {scope}
+   AND a.state IN ('ATTEMPTED', 'DELIVERED', 'FAILED', 'LEASE_EXPIRED', 'REPLAYED', 'DISCARDED', 'DLQ')
  GROUP BY a.state
 
 -- name: moves_of_one
-(SELECT d.subscription_id FROM webhook_deliveries d WHERE d.id = a.delivery_id) = %(sub)s
+-- The index of a subscription's list has all that this needs.
+  JOIN webhook_deliveries d ON d.id = a.delivery_id AND d.subscription_id = %(sub)s
 
 -- name: count_fenced
 SELECT count(*)
