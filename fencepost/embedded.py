@@ -121,7 +121,11 @@ class Embedded:
         return self.url()
 
     def stop(self) -> None:
-        """Stop using the server, and stop it when nobody else uses it; harmless when repeated."""
+        """Stop using the server, and stop it when nobody else uses it; harmless when repeated.
+
+        Raises:
+            DatabaseUnavailableError: its programs or its folder are out of reach by now.
+        """
         if self._in_use is None:
             return
         os.close(self._in_use)
@@ -136,6 +140,10 @@ class Embedded:
             ):
                 self._cluster.socket.remove()
             done = watch.NOT_NEEDED
+        except OSError as error:
+            raise DatabaseUnavailableError(
+                f"the embedded PostgreSQL could not be stopped: {error.filename}: {error.strerror}"
+            ) from error
         finally:
             if self._watch is not None:
                 self._watch.communicate(done)

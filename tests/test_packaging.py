@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import urllib.request
 import venv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+from waiting import eventually
 
 # The environments are made once, by the one process that runs these tests.
 pytestmark = pytest.mark.xdist_group("packaging")
@@ -33,32 +41,41 @@ print(json.dumps([str(resource(name)) for name in ("templates", "static", "migra
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built as a release builds it: from the source distribution's files."""
-    out = tmp_path_factory.mktemp("wheel")
+def place() -> Iterator[Path]:
+    """A folder of our own: each start of pytest closes the one that it makes to other users,
+    and as root the embedded PostgreSQL is one."""
+    folder = Path(tempfile.mkdtemp(prefix="fencepost-wheel-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def wheel(place: Path) -> Path:
+    """The wheel, built as a release builds it."""
+    out = place / "wheel"
     run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)], cwd=ROOT)
     (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="session")
-def server_env(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+def server_env(place: Path, wheel: Path) -> Path:
     """An environment with nothing but the wheel and its server extra."""
-    return installed(tmp_path_factory.mktemp("server"), f"{wheel}[server]")
+    return installed(place / "server", f"{wheel}[server]")
 
 
 @pytest.fixture(scope="session")
-def producer_env(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+def producer_env(place: Path, wheel: Path) -> Path:
     """An environment with nothing but the wheel."""
-    return installed(tmp_path_factory.mktemp("producer"), str(wheel))
+    return installed(place / "producer", str(wheel))
 
 
-def installed(place: Path, what: str) -> Path:
+def installed(folder: Path, what: str) -> Path:
     """Make an environment, install there at our pinned versions, and give its ``bin``."""
-    venv.create(place / "venv", with_pip=True)
-    bin_dir = place / "venv" / "bin"
+    venv.create(folder, with_pip=True)
+    bin_dir = folder / "bin"
     pip = [str(bin_dir / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-    run([*pip, "-c", str(ROOT / "constraints.txt"), what], cwd=place)
+    run([*pip, "-c", str(ROOT / "constraints.txt"), what], cwd=folder)
     return bin_dir
 
 
@@ -105,6 +122,49 @@ def test_the_server_runs_from_the_wheel_alone(server_env: Path, tmp_path: Path) 
     for place in places:
         assert Path(place).is_relative_to(server_env.parent)
         assert any(Path(place).iterdir())
+
+
+def test_the_demo_runs_from_the_wheel_alone_and_leaves_nothing_running(
+    server_env: Path, place: Path
+) -> None:
+    home = place / "home"
+    address = f"127.0.0.1:{free_port()}"
+    environ = {"FENCEPOST_BIND": address, "FENCEPOST_HOME": str(home)}
+    log = place / "demo.log"
+    with log.open("w") as output:
+        demo = subprocess.Popen(
+            [str(server_env / "fencepost"), "demo"],
+            cwd=place,
+            env=os.environ | environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            eventually(
+                lambda: demo.poll() is not None or f"http://{address}" in log.read_text(), within=90
+            )
+            assert demo.poll() is None, log.read_text()
+            assert fetch(f"http://{address}/readyz")
+            assets = re.findall(r'(?:href|src)="(/static/[^"]+)"', fetch(f"http://{address}/login"))
+            assert assets
+            assert all(fetch(f"http://{address}{asset}") for asset in assets)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            status = demo.wait(timeout=120)
+    assert status == 0, log.read_text()
+    assert not (home / "postgres" / "postmaster.pid").exists()
+
+
+def fetch(url: str) -> str:
+    """Give a page's text; a status of 400 or more is an error."""
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310  # http, and ours
+        return str(answer.read().decode())
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def test_a_producer_needs_psycopg_and_cryptography_alone(

@@ -368,6 +368,16 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(
         Embedded(home).url()
 
 
+def test_programs_that_are_gone_at_the_stop_are_told(home: Path, make: MakeServer) -> None:
+    server = make()
+    server.start()
+    home.rename(home.with_name("away"))
+    with pytest.raises(DatabaseUnavailableError, match="could not be stopped"):
+        server.stop()
+    home.with_name("away").rename(home)
+    server.start()
+
+
 # with settings
 
 
