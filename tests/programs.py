@@ -1,13 +1,22 @@
-"""Real worker processes: started, stopped, killed, and told where to fall."""
+"""Real programs: started, spoken to, stopped, killed, and told where to fall."""
 
 from __future__ import annotations
 
+import base64
+import json
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
+
+import receiver
+from receiver import Received
+from waiting import eventually
 
 # A worker that does something to itself whenever it reaches a named moment.
 _WITH_FAULT = """
@@ -24,24 +33,10 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 STOP = "os.kill(os.getpid(), signal.SIGSTOP)"
 
 
-class Program:
-    """One worker process; killed at the end when it is still there."""
+class Running:
+    """One process; killed at the end when it is still there, its log shown when a test failed."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        log: Path,
-        *,
-        name: str,
-        moment: str | None = None,
-        action: str = KILL,
-    ) -> None:
-        arguments = ["--name", name]
-        if moment is None:
-            command = [sys.executable, "-P", "-m", "worker", *arguments]
-        else:
-            script = _WITH_FAULT.format(moment=moment, action=action, arguments=arguments)
-            command = [sys.executable, "-P", "-c", script]
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
         self.log = log
         self._out = log.open("ab")
         self.process = subprocess.Popen(
@@ -62,7 +57,7 @@ class Program:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -77,3 +72,93 @@ class Program:
         self._out.close()
         if kind is not None:
             sys.stderr.write(self.log.read_text()[-4000:])
+
+
+class Program(Running):
+    """A worker; ``action`` is what it does to itself at ``moment``."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        log: Path,
+        *,
+        name: str,
+        moment: str | None = None,
+        action: str = KILL,
+    ) -> None:
+        arguments = ["--name", name]
+        if moment is None:
+            command = [sys.executable, "-P", "-m", "worker", *arguments]
+        else:
+            script = _WITH_FAULT.format(moment=moment, action=action, arguments=arguments)
+            command = [sys.executable, "-P", "-c", script]
+        super().__init__(command, environ, log)
+
+
+class DashboardProgram(Running):
+    """The dashboard as it is shipped, on a port of its own; it answers once it is made."""
+
+    def __init__(self, environ: Mapping[str, str], log: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        bound = {**environ, "FENCEPOST_BIND": f"127.0.0.1:{port}"}
+        super().__init__([sys.executable, "-P", "-m", "dashboard"], bound, log)
+        eventually(lambda: not self.is_running or _is_ready(self.url))
+        assert self.is_running, log.read_text()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ask first: a gunicorn that is killed leaves its own processes behind."""
+        if self.is_running:
+            self.send(signal.SIGTERM)
+            self.wait(30)
+        super().__exit__(kind, error, trace)
+
+
+class ReceiverProgram(Running):
+    """A receiver in a process of its own; see ``receiver``."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, *, name: str, script: str) -> None:
+        self._requests = folder / f"{name}.requests"
+        command = [sys.executable, receiver.__file__, "--script", script]
+        super().__init__([*command, "--log", str(self._requests)], environ, folder / f"{name}.log")
+        self.url = eventually(lambda: self.log.read_text().strip())
+
+    def answer(self, script: str) -> None:
+        """Answer in another way from now on."""
+        request = urllib.request.Request(f"{self.url}/-/script", data=script.encode())  # noqa: S310 - ours
+        with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - ours
+            pass
+
+    @property
+    def requests(self) -> list[Received]:
+        """Every request so far, as the receiver wrote it down."""
+        lines = map(json.loads, self._requests.read_bytes().splitlines())
+        return [
+            Received(
+                at=line["at"],
+                method=line["method"],
+                target=line["target"],
+                headers=tuple((name, value) for name, value in line["headers"]),
+                body=base64.b64decode(line["body"]),
+            )
+            for line in lines
+        ]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:  # noqa: S310 - ours
+            return bool(response.status == 200)
+    except OSError:
+        return False
