@@ -14,7 +14,7 @@ from fencepost.keyring import Keyring
 from fencepost.model import ErrorClass, Lease, Subscription
 from fencepost.passwords import hash_password
 from fencepost.states import Cause, State
-from fencepost.store import logins, people, subscriptions, tokens
+from fencepost.store import logins, operators, people, requeue, subscriptions, tokens
 from fencepost.store.leases import Room, attempt_many, claim_due, reap_expired
 from fencepost.store.settlements import Settlement, settle_many
 from fencepost.subscription_spec import read_spec
@@ -177,6 +177,17 @@ class Stage:
                 worker_id="worker-a",
             )  # fmt: skip
         return ids
+
+    def send_again(self, delivery_id: UUID) -> None:
+        """Replay one, as an operator does."""
+        with self.conn.transaction():
+            operators.replay_delivery(self.conn, delivery_id, actor="test")
+
+    def requeue(self) -> None:
+        """Do the work of all running replays."""
+        with self.conn.transaction():
+            while (found := requeue.take_due(self.conn)) is not None:
+                requeue.requeue_batch(self.conn, found, requeue.LARGEST_BATCH)
 
     def beat(self, worker: str = "worker-a") -> None:
         """Let a worker report itself."""

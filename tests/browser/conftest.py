@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,22 +15,11 @@ from psycopg import sql
 
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
+from serving import Site, free_port, start, stop
 from stage import Stage
-from waiting import eventually
 
 NAME = "fencepost_browser"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-
-
-@dataclass
-class Site:
-    """A dashboard that answers, and the database behind it."""
-
-    url: str
-    stage: Stage
-    environ: dict[str, str]
-    process: subprocess.Popen[bytes]
-    log: Path
 
 
 @dataclass
@@ -94,39 +77,11 @@ def site(
     log = folder / "log"
     url = f"http://127.0.0.1:{port}"
     process = start(environ, log, url)
-    yield Site(url, stage, environ, process, log)
-    stop(process)
+    found = Site(url, stage, environ, process, log)
+    yield found
+    stop(found.process)
     stage.close()
     assert "Traceback" not in log.read_text()
-
-
-def start(environ: dict[str, str], log: Path, url: str) -> subprocess.Popen[bytes]:
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dashboard"], env=environ, stdout=output, stderr=output
-        )
-    eventually(lambda: process.poll() is not None or answers(url))
-    assert process.poll() is None, log.read_text()
-    return process
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    process.wait(30)
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
