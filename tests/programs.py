@@ -130,7 +130,14 @@ class ReceiverProgram(Running):
 
     def answer(self, script: str) -> None:
         """Answer in another way from now on."""
-        request = urllib.request.Request(f"{self.url}/-/script", data=script.encode())  # noqa: S310 - ours
+        self._tell("script", script.encode())
+
+    def release(self) -> None:
+        """Let every held request have its answer."""
+        self._tell("release")
+
+    def _tell(self, what: str, data: bytes = b"") -> None:
+        request = urllib.request.Request(f"{self.url}/-/{what}", data=data)  # noqa: S310 - ours
         with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - ours
             pass
 
