@@ -58,6 +58,9 @@ def replay_delivery(
     params = {"id": delivery_id, "actor": actor, "reason": reason, "replay_id": None}
     with conn.cursor(row_factory=dict_row) as cur:
         found = cur.execute(query, params).fetchone()
+        if found is not None and found["obstacle"] == "moved":
+            # Somebody was faster. Its row is locked now, so a second look is the last.
+            found = cur.execute(query, params).fetchone()
     if found is None:
         raise NotFoundError(f"There is no delivery {delivery_id}.")
     if found["obstacle"] is not None:

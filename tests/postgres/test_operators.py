@@ -24,6 +24,7 @@ from fencepost.store import operators
 from fencepost.store.actions import list_actions
 from fencepost.store.deliveries import get_delivery, read_trail
 from journeys import acting_as, attempt, bury, deliver, fail, lease
+from waiting import eventually
 
 ACTOR = "user dana"
 ERASE = """
@@ -273,11 +274,14 @@ def test_two_operators_at_once_replay_a_delivery_once(superuser_url: str) -> Non
     with psycopg.connect(superuser_url) as one, psycopg.connect(superuser_url) as other:
         operators.replay_delivery(one, made, actor="user one")
         second = threading.Thread(target=press, args=(other, "user other"))
-        second.start()  # waits for the row's lock
+        second.start()
+        waits = "SELECT FROM pg_locks WHERE NOT granted"
+        eventually(lambda: one.execute(waits).fetchone() is not None)
         one.commit()
         second.join()
     (lost,) = outcomes
     assert isinstance(lost, ConflictError)
+    assert "replayed by user one" in str(lost)
     with psycopg.connect(superuser_url) as conn:
         assert trail(conn, made).count("REPLAYED") == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -21,6 +22,7 @@ from fencepost.store import operators, replays, requeue
 from fencepost.store.actions import list_actions
 from fencepost.store.deliveries import get_delivery, list_deliveries, read_trail
 from journeys import acting_as, attempt, bury, deliver, fail
+from waiting import eventually
 from worker.link import Link
 from worker.replay import IDLE_SECONDS, ReplayStep
 
@@ -238,6 +240,26 @@ def test_a_move_that_commits_after_the_draft_is_not_in_it(
     start(db, found)
     assert finish(db, step, found).requeued == 0
     assert states(db, made) == [State.DLQ] * 2
+
+
+def test_a_row_that_moves_while_its_batch_runs_is_skipped(
+    db: Connection[Any], superuser_url: str, step: ReplayStep
+) -> None:
+    bury(db, dead := sorted(make_deliveries(db, make_subscription(db), 3)))
+    found = draft(db)
+    start(db, found)
+    with psycopg.connect(superuser_url) as other:
+        operators.replay_delivery(other, dead[1], actor=DANA)  # holds the row's lock
+        batch = threading.Thread(target=step)
+        batch.start()
+        waits = "SELECT FROM pg_locks WHERE NOT granted"
+        eventually(lambda: other.execute(waits).fetchone() is not None)
+        other.commit()
+        batch.join()
+    done = replays.get_replay(db, found.id)
+    assert (done.state, done.requeued, done.skipped) == ("DONE", 2, 1)
+    assert [trail(db, one).count("REPLAYED") for one in dead] == [1, 1, 1]
+    assert get_delivery(db, dead[1]).replay_id is None
 
 
 def test_waiting_and_delivered_ones_are_sent_when_asked_for(

@@ -5,8 +5,8 @@
 -- Of the rows in "picked": those that can be sent again are, and every row comes back in "judged".
 t AS MATERIALIZED (SELECT fencepost_now() AS now),
 found AS MATERIALIZED (
-    SELECT l.*
-      FROM (SELECT id FROM picked ORDER BY id) p       -- locked in id order: batches never deadlock
+    SELECT l.*, l.seq <> p.seq AS has_moved
+      FROM (SELECT * FROM picked ORDER BY id) p        -- locked in id order: batches never deadlock
      CROSS JOIN LATERAL (
            SELECT d.id, d.current_state AS from_state, d.seq, d.subscription_id, d.event_id, d.next_attempt_at
              FROM webhook_deliveries d
@@ -15,7 +15,9 @@ found AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
     SELECT f.id, f.from_state, s.max_attempts, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
-           CASE WHEN f.from_state NOT IN ('RETRIED', 'DLQ', 'DELIVERED') THEN 'state'
+           -- The lock was waited for: the row is new, but all else here is as it was before.
+           CASE WHEN f.has_moved THEN 'moved'
+                WHEN f.from_state NOT IN ('RETRIED', 'DLQ', 'DELIVERED') THEN 'state'
                 WHEN s.removed_at IS NOT NULL OR s.id IS NULL THEN 'removed'
                 WHEN e.erased_at IS NOT NULL THEN 'erased'
                 WHEN r.seq IS NOT NULL THEN 'replayed' END AS obstacle
@@ -61,7 +63,7 @@ trail AS (
 )
 
 -- name: replay_delivery
-WITH picked AS MATERIALIZED (SELECT %(id)s::uuid AS id), {moves}
+WITH picked AS MATERIALIZED (SELECT d.id, d.seq FROM webhook_deliveries d WHERE d.id = %(id)s), {moves}
 SELECT j.from_state, j.obstacle, j.replayed_by, j.replayed_at FROM judged j
 
 -- name: discard_moves

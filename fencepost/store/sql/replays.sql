@@ -87,7 +87,7 @@ pg_visible_in_snapshot(d.moved_in, (SELECT r.snapshot FROM webhook_replays r WHE
 -- Deliveries, trail, counters and the place to go on from: one statement.
 WITH
 picked AS MATERIALIZED (
-    SELECT d.id
+    SELECT d.id, d.seq
       FROM webhook_deliveries d
      WHERE {conditions}
        AND {guard}
