@@ -116,16 +116,16 @@ class Roster:
             ]
         self.drop(idle)
 
-    def lose(self, delivery_ids: Iterable[UUID]) -> list[Lease]:
-        """Mark leases as lost; give those that were not yet known to be."""
-        ids = set(delivery_ids)
+    def lose(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Mark leases as lost; give those that were not yet known to be.
+
+        A lease, not a delivery: this process may have claimed the same one again.
+        """
         with self._changed:
             lost = [
                 held
-                for held in self._held.values()
-                if held.claimed.lease.delivery_id in ids
-                and not held.is_lost
-                and not held.is_settling
+                for lease in leases
+                if (held := self._held.get(lease)) and not held.is_lost and not held.is_settling
             ]
             for held in lost:
                 held.is_lost = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row, dict_row, scalar_row
+from psycopg.rows import class_row, dict_row
 
 from fencepost.model import Lease
 from fencepost.store.queries import load
@@ -198,26 +198,24 @@ def attempt_many(
 
 def renew_many(
     conn: Connection[Any], leases: Sequence[Lease], *, worker_id: str, lease: timedelta
-) -> frozenset[UUID]:
-    """Extend leases from now; give the deliveries whose lease is lost.
+) -> frozenset[Lease]:
+    """Extend leases from now; give those that are lost.
 
     A row that another statement has locked is neither renewed nor lost: the next beat
     looks again.
     """
-    params = {
-        "worker_id": worker_id,
-        "lease": lease,
-        "ids": [held.delivery_id for held in leases],
-        "tokens": [held.fencing_token for held in leases],
-    }
-    with conn.cursor(row_factory=scalar_row) as cur:
-        missed = set(cur.execute(_SQL.renew_many, params).fetchall())
-        if not missed:
-            return frozenset()
-        left = [held for held in leases if held.delivery_id in missed]
-        params["ids"] = [held.delivery_id for held in left]
-        params["tokens"] = [held.fencing_token for held in left]
-        return frozenset(cur.execute(_SQL.list_lost, params).fetchall())
+    missed = _ask(conn, _SQL.renew_many, leases, worker_id=worker_id, lease=lease)
+    return missed and _ask(conn, _SQL.list_lost, missed, worker_id=worker_id)
+
+
+def _ask(
+    conn: Connection[Any], query: LiteralString, leases: Collection[Lease], **params: object
+) -> frozenset[Lease]:
+    """Give the leases that a statement names."""
+    params["ids"] = [held.delivery_id for held in leases]
+    params["tokens"] = [held.fencing_token for held in leases]
+    named = set(conn.execute(query, params).fetchall())
+    return frozenset(held for held in leases if (held.delivery_id, held.fencing_token) in named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,7 +367,7 @@ def test_a_stale_worker_writes_nothing_and_is_noted(
     before, told = row_of(db, id_), trail(db, id_)
     assert settle(db, old.lease, cause) == (False, True)
     assert all(row.is_repeat for row in attempt(db, old).values())  # nothing may be sent
-    assert renew_many(db, [old.lease], worker_id="a", lease=LEASE) == {id_}
+    assert renew_many(db, [old.lease], worker_id="a", lease=LEASE) == {old.lease}
     assert row_of(db, id_) == before
     assert trail(db, id_) == told
     assert fenced(db) == [("a", 1, would)]
@@ -401,7 +401,7 @@ def test_each_part_of_a_lease_is_asked_for(
     before = row_of(db, id_)
     wrong = Lease(id_, worker, token)
     assert attempt_many(db, [(wrong, "u", 1)], worker_id=worker, lease=LEASE) == {}
-    assert renew_many(db, [wrong], worker_id=worker, lease=LEASE) == {id_}
+    assert renew_many(db, [wrong], worker_id=worker, lease=LEASE) == {wrong}
     causes = (Cause.SUCCEED, Cause.RETRY) if attempted else (Cause.RELEASE, Cause.REFUSE)
     for cause in causes:
         assert settle(db, wrong, cause)[0] is False
@@ -477,9 +477,7 @@ def test_a_heartbeat_extends_both_held_states_and_finds_what_is_lost(
     assert reap_expired(db, worker_id="b") == []
     pass_time(db, 51)
     assert len(reap_expired(db, worker_id="b")) == 2
-    assert renew_many(db, leases, worker_id="a", lease=LEASE) == {
-        lease.delivery_id for lease in leases
-    }
+    assert renew_many(db, leases, worker_id="a", lease=LEASE) == set(leases)
 
 
 def test_an_expired_lease_still_counts_until_a_reaper_has_taken_it(db: Connection[Any]) -> None:

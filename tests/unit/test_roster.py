@@ -78,8 +78,8 @@ def test_one_suspect_at_a_time_until_it_is_settled() -> None:
 def test_a_lost_lease_is_named_once_and_not_renewed() -> None:
     board, one, other = roster(), make(), make()
     board.take([one, other], now=NOW, until=9)
-    assert board.lose([one.lease.delivery_id]) == [one.lease]
-    assert board.lose([one.lease.delivery_id]) == []
+    assert board.lose([one.lease]) == [one.lease]
+    assert board.lose([one.lease]) == []
     assert board.to_renew() == [other.lease]
     assert board.hand_over(one.lease) is True
 

@@ -159,7 +159,7 @@ missed AS MATERIALIZED (
             WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
               AND a.fencing_token = i.token AND a.state = 'ATTEMPTED'
             ORDER BY a.delivery_id, a.seq DESC LIMIT 1) told ON true
-     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)
+     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.fencing_token = i.token)
 ),
 fenced AS (
     INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, noted_at)
@@ -192,13 +192,14 @@ renewed AS (
     UPDATE webhook_deliveries d SET lease_expires_at = t.now + %(lease)s
       FROM held h CROSS JOIN t
      WHERE d.id = h.id
-    RETURNING d.id
+    RETURNING d.id, d.fencing_token
 )
-SELECT i.id FROM i WHERE NOT EXISTS (SELECT FROM renewed r WHERE r.id = i.id);
+-- By token too: a process that slept can hold a delivery twice, once in vain.
+SELECT i.id, i.token FROM i WHERE NOT EXISTS (SELECT FROM renewed r WHERE r.id = i.id AND r.fencing_token = i.token);
 
 -- name: list_lost
 -- Of these leases, those that are ours no more. Reads without a lock: a row that is merely locked is not lost.
-SELECT i.id
+SELECT i.id, i.token
   FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i(id, token)
   LEFT JOIN webhook_deliveries d ON d.id = i.id
  WHERE (d.worker_id, d.fencing_token) IS DISTINCT FROM (%(worker_id)s::text, i.token);

@@ -80,26 +80,30 @@ noted AS (
            jsonb_build_object('reason', p.paused_reason), 1, 'done'
       FROM paused p
 ),
-missed AS MATERIALIZED (SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id)),
+-- By token too: a process that slept can end two leases of one delivery in one batch.
+missed AS MATERIALIZED (
+    SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.fencing_token = i.token)
+),
 fenced AS (
     INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, detail, noted_at)
     SELECT i.id, %(worker_id)s, i.token, i.note,
            jsonb_strip_nulls(jsonb_build_object('status', i.status, 'latency_ms', i.latency, 'error', i.error)), t.now
       FROM missed i
      CROSS JOIN t
-      LEFT JOIN LATERAL (                           -- ours, and committed already?
+      -- Ours, and committed already? The fact tells: RETRIED and DLQ are also what our own reaper writes.
+      LEFT JOIN LATERAL (
            SELECT true AS is_ours FROM webhook_delivery_attempts a
             WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
-              AND a.fencing_token = i.token AND a.state = i.to_state
+              AND a.fencing_token = i.token AND a.state = coalesce(i.fact, i.to_state)
             ORDER BY a.delivery_id, a.seq DESC LIMIT 1) told ON true
      WHERE told.is_ours IS NULL
     ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
-    RETURNING delivery_id
+    RETURNING delivery_id, fencing_token
 )
 SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p.id IS NOT NULL AS paused
   FROM i
-  LEFT JOIN moved m ON m.id = i.id
-  LEFT JOIN fenced f ON f.delivery_id = i.id
+  LEFT JOIN moved m ON m.id = i.id AND m.fencing_token = i.token
+  LEFT JOIN fenced f ON f.delivery_id = i.id AND f.fencing_token = i.token
   LEFT JOIN paused p ON p.id = m.subscription_id;
 
 -- name: note_failing
