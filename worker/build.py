@@ -107,6 +107,7 @@ class Worker:
             is_stopping=self._is_stopping.is_set,
             patience=self._patience,
             clock=clock,
+            chance=chance,
         )
         fan_out = FanOut(
             self._link("fanout"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -40,6 +41,7 @@ class Claim:
         is_stopping: true once the worker was told to stop.
         patience: how long a request can take, and then some, in seconds.
         clock: seconds that only rise.
+        chance: who gets the odd slot, live ones or replays.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Claim:
         is_stopping: Callable[[], bool],
         patience: float,
         clock: Callable[[], float],
+        chance: random.Random,
     ) -> None:
         self._link = link
         self._worker_id = worker_id
@@ -68,10 +71,10 @@ class Claim:
         self._is_stopping = is_stopping
         self._patience = patience
         self._clock = clock
+        self._chance = chance
         self._cursor = FIRST
         self._pass_is_idle = True
         self._unsure: list[Prepared] = []
-        self._turn = 0
 
     def __call__(self) -> float:
         """Start one batch; again at once while there is more that could be started."""
@@ -92,10 +95,9 @@ class Claim:
                 lease=self._lease,
                 room=room,
                 cursor=self._cursor,
-                turn=self._turn,
+                turn=self._chance.randrange(5),
             )
             self._cursor = found.cursor
-            self._turn = (self._turn + 1) % 5
             if not found.claimed:
                 # Only a whole pass that found nothing says that there is nothing.
                 is_over = found.cursor == FIRST and self._pass_is_idle

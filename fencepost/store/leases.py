@@ -16,6 +16,8 @@ from fencepost.store.queries import load
 
 _SQL = load("leases.sql")
 FIRST = UUID(int=0)
+_SUSPECT = 2
+"""The lane of suspects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def claim_due(
         room: what can be started.
         cursor: from the claim before; the scan goes on behind it.
         visits: how many subscriptions to look at, at most.
-        turn: 0 to 4, another each time: who gets the odd slot, live ones or replays.
+        turn: 0 to 4, drawn each time: who gets the odd slot, live ones or replays. Counted
+            up, it would keep step with the cursor, and some would never have a turn.
     """
     known = list(room.held.keys() | room.full_at.keys())
     with conn.cursor(row_factory=dict_row) as cur:
@@ -116,8 +119,10 @@ def claim_due(
     first = rows[0]
     taken = [row for row in rows if row["id"] is not None]
     if len(taken) == room.slots:
-        # Whoever comes after the last one served is served first next time.
-        following = max(taken, key=lambda row: row["n"])["subscription_id"]
+        # Whoever comes after the last one served is served first next time. A suspect is
+        # looked for in all that were visited: it says nothing of whose turn it was.
+        served = [row for row in taken if row["lane"] != _SUSPECT]
+        following = max(served, key=lambda row: row["n"])["subscription_id"] if served else cursor
     else:
         following = FIRST if first["visited"] < visits else first["last"]
     return Claims(
@@ -138,7 +143,7 @@ def _claimed(row: Mapping[str, Any], worker_id: str) -> Claimed:
         budget_start=row["budget_start"],
         max_attempts=row["max_attempts"],
         first_attempt_at=row["first_attempt_at"],
-        is_suspect=row["lane"] == 2,  # noqa: PLR2004 - the suspects' lane
+        is_suspect=row["lane"] == _SUSPECT,
     )
 
 

@@ -26,13 +26,21 @@ visited AS (
             LIMIT 1) following
      WHERE v.n < %(visits)s
 ),
--- Paused ones are passed over: their deliveries are held. Those of removed ones are claimed, to be dead-lettered.
-open AS MATERIALIZED (
-    SELECT v.n, v.subscription_id, s.resumed_at, h.full_at,
-           greatest(0, %(share)s - coalesce(h.held, 0)) AS room,
-           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays
+-- Paused ones are passed over: their deliveries are held. Those of removed ones are claimed, to be
+-- dead-lettered, and need not be due: nothing is sent.
+visitable AS MATERIALIZED (
+    SELECT v.n, v.subscription_id, s.resumed_at,
+           CASE WHEN s.removed_at IS NULL THEN t.now ELSE 'infinity' END AS due_by
       FROM visited v
       JOIN webhook_subscriptions s ON s.id = v.subscription_id
+     CROSS JOIN t
+     WHERE s.state = 'active' OR s.removed_at IS NOT NULL
+),
+open AS MATERIALIZED (
+    SELECT v.n, v.subscription_id, v.resumed_at, v.due_by, h.full_at,
+           least(greatest(0, %(share)s - coalesce(h.held, 0)), %(slots)s) AS room,
+           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays
+      FROM visitable v
       LEFT JOIN unnest(%(held_subscriptions)s::uuid[], %(held_counts)s::bigint[], %(held_full_at)s::timestamptz[])
                 AS h(subscription_id, held, full_at) ON h.subscription_id = v.subscription_id
       -- Ordered and limited, not EXISTS, which may become a hash over the whole index, nor unordered,
@@ -40,49 +48,50 @@ open AS MATERIALIZED (
       LEFT JOIN LATERAL (
            SELECT true AS waits FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 0 AND d.next_attempt_at <= (SELECT now FROM t)
+              AND d.lane = 0 AND d.next_attempt_at <= v.due_by
             ORDER BY d.next_attempt_at LIMIT 1) live ON true
       LEFT JOIN LATERAL (
            SELECT true AS waits FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 1 AND d.next_attempt_at <= (SELECT now FROM t)
+              AND d.lane = 1 AND d.next_attempt_at <= v.due_by
             ORDER BY d.next_attempt_at LIMIT 1) replays ON true
-     WHERE s.state = 'active' OR s.removed_at IS NOT NULL
-),
--- Live ones first; where both wait, replays get a fifth, over turns where the room is less than five.
-lanes AS MATERIALIZED (
-    SELECT o.n, o.subscription_id, o.resumed_at, o.full_at, l.lane,
-           CASE WHEN l.lane = 1 THEN reserve ELSE o.room - reserve END AS room
-      FROM open o
-     CROSS JOIN LATERAL (
-           SELECT CASE WHEN NOT o.has_replays THEN 0
-                       WHEN NOT o.has_live THEN o.room
-                       ELSE (o.room + %(turn)s) / 5 END AS reserve) r
-     CROSS JOIN (VALUES (0), (1)) AS l(lane)
-     WHERE (l.lane = 0 AND o.has_live) OR (l.lane = 1 AND o.has_replays)
 ),
 -- A suspect may kill its worker: a worker holds one at a time.
 suspects AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, o.n, o.resumed_at, o.full_at
+    SELECT d.id, d.next_attempt_at, o.subscription_id, o.n, o.resumed_at, o.full_at
       FROM open o
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = o.subscription_id
-              AND d.lane = 2 AND d.next_attempt_at <= (SELECT now FROM t)
+              AND d.lane = 2 AND d.next_attempt_at <= o.due_by
             ORDER BY d.next_attempt_at
             LIMIT least(%(suspects)s, o.room)
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
      LIMIT least(%(suspects)s, %(slots)s)
 ),
+-- Live ones first; where both wait, replays get a fifth, over turns where the room is less than five.
+lanes AS MATERIALIZED (
+    SELECT o.n, o.subscription_id, o.resumed_at, o.due_by, o.full_at, l.lane,
+           CASE WHEN l.lane = 1 THEN reserve ELSE r.room - reserve END AS room
+      FROM open o
+     CROSS JOIN LATERAL (
+           SELECT o.room - (SELECT count(*) FROM suspects x WHERE x.subscription_id = o.subscription_id) AS room) r
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN NOT o.has_replays THEN 0
+                       WHEN NOT o.has_live THEN r.room
+                       ELSE (r.room + %(turn)s) / 5 END AS reserve) f
+     CROSS JOIN (VALUES (0), (1)) AS l(lane)
+     WHERE (l.lane = 0 AND o.has_live) OR (l.lane = 1 AND o.has_replays)
+),
 due AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, l.n, l.resumed_at, l.full_at
+    SELECT d.id, d.next_attempt_at, l.subscription_id, l.n, l.resumed_at, l.full_at
       FROM (SELECT * FROM lanes ORDER BY n, lane) l
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = l.subscription_id
-              AND d.lane = l.lane AND d.next_attempt_at <= (SELECT now FROM t)
+              AND d.lane = l.lane AND d.next_attempt_at <= l.due_by
             ORDER BY d.next_attempt_at
             LIMIT l.room
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
