@@ -18,6 +18,7 @@ from dashboard.roles import requires
 from fencepost import objects, timeline
 from fencepost.filters import DeliveryFilter
 from fencepost.store import deliveries, operators, subscriptions
+from fencepost.store.actions import LONGEST_REASON
 from fencepost.store.conditions import read_clock
 
 FILTERS: Final = tuple(
@@ -42,7 +43,7 @@ FILTERS: Final = tuple(
 """``fencepost.filters`` judges them, repetition included."""
 
 REASON: Final = Field(
-    "reason", "string", "why; shown in the timeline", nullable=True, max_length=300
+    "reason", "string", "why; shown in the timeline", nullable=True, max_length=LONGEST_REASON
 )
 
 

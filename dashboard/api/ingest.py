@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,11 +18,14 @@ from dashboard.database import transaction
 from dashboard.roles import requires
 from dashboard.runtime import runtime
 from fencepost import payloads
-from fencepost.errors import InvalidInputError
-from fencepost.producer import NewEvent, Producer, Published
+from fencepost.errors import IdempotencyConflictError, InvalidInputError
+from fencepost.producer import NewEvent, Published
 from fencepost.publish import publish_sealed_many
 
 NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+
+_PLACE: Final = re.compile(r"event (\d+): ")
+"""How ``publish_sealed_many`` begins what it says of one event of several."""
 
 _TIMEOUT: Final = "15s"
 """For the statement: a batch waits for those before it that use the same idempotency keys."""
@@ -41,9 +45,9 @@ def publish_event(event_type: str) -> ResponseReturnValue:
     body = read_body(producer.max_payload_bytes)
     if not body:
         raise ProblemError(400, "The body is empty; it is the payload.", code="empty_body")
-    event = NewEvent(event_type, body, content_type, key)
-    producer.check(event)
-    (published,) = _publish([event], producer)
+    with transaction(timeout=_TIMEOUT) as conn:
+        event = NewEvent(event_type, body, content_type, key)
+        (published,) = publish_sealed_many(conn, [event], producer=producer)
     return jsonify(_as_json(published)), 202
 
 
@@ -60,31 +64,30 @@ def publish_batch() -> ResponseReturnValue:
     entries = read_entries(read_body(runtime().settings.max_batch_bytes))
     if not entries:
         raise ProblemError(400, "The body is empty; send one event a line.", code="empty_body")
-    producer = runtime().producer()
-    events = [_event(entry, producer) for entry in entries]
-    published = _publish(events, producer)
+    events = [
+        NewEvent(each.event_type, each.payload, each.content_type, each.idempotency_key)
+        for each in entries
+    ]
+    try:
+        with transaction(timeout=_TIMEOUT) as conn:
+            published = publish_sealed_many(conn, events, producer=runtime().producer())
+    except (InvalidInputError, IdempotencyConflictError) as error:
+        raise _at_line(entries, error) from None
     return jsonify({"events": [_as_json(each) for each in published]}), 202
 
 
-def _publish(events: Sequence[NewEvent], producer: Producer) -> Sequence[Published]:
-    with transaction(timeout=_TIMEOUT) as conn:
-        return publish_sealed_many(conn, events, producer=producer)
-
-
-def _event(entry: Entry, producer: Producer) -> NewEvent:
-    event = NewEvent(entry.event_type, entry.payload, entry.content_type, entry.idempotency_key)
-    try:
-        producer.check(event)
-    except InvalidInputError as error:
-        found = describe(error)
-        raise ProblemError(
-            found.status,
-            f"Line {entry.line}: {found.detail}",
-            code=found.code,
-            field=found.field,
-            line=entry.line,
-        ) from None
-    return event
+def _at_line(entries: Sequence[Entry], error: Exception) -> ProblemError:
+    """Name the line that an event of the batch came in: blank lines count, events do not know."""
+    found, problem = _PLACE.match(str(error)), describe(error)
+    entry = entries[int(found[1]) - 1] if found else entries[0]
+    detail = problem.detail[found.end() :] if found else problem.detail
+    return ProblemError(
+        problem.status,
+        f"Line {entry.line}: {detail}",
+        code=problem.code,
+        field=problem.field,
+        line=entry.line,
+    )
 
 
 def _content_type() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -94,8 +94,3 @@ def _limit(text: str | None) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 0 < int(text) <= MAX_LIMIT):  # noqa: PLR2004
         raise InvalidInputError("limit", f"limit must be a whole number from 1 to {MAX_LIMIT}.")
     return int(text)
-
-
-def others(*names: str) -> Mapping[str, Sequence[str]]:
-    """Give the parameters except those named: a list's filter, which its own module reads."""
-    return {name: values for name, values in request.args.lists() if name not in names}

@@ -219,3 +219,20 @@ def test_every_route_says_which_role_it_needs(api: Api) -> None:
         view: Any = app.view_functions[rule.endpoint]
         changes = (rule.methods or set()) & {"POST", "PATCH", "DELETE", "PUT"}
         assert view.required_role in ({"operator", "admin"} if changes else {"viewer"}), rule
+
+
+def test_nothing_changes_by_being_looked_at(api: Api) -> None:
+    for rule in api.client.application.url_map.iter_rules():
+        methods = rule.methods or set()
+        if (
+            not rule.endpoint.startswith("api.")
+            or "POST" not in methods
+            or "<event_type>" in rule.rule
+        ):
+            continue
+        path = rule.rule.removeprefix("/api/v1")
+        for name in rule.arguments:
+            path = path.replace(f"<{name}>", "01a22de9-dad9-7ef9-8482-d27f8cea0835")
+        is_list = path in {"/replays", "/subscriptions"}
+        response = api.call("GET", path, status=200 if is_list else 405)
+        assert is_list or response.headers["Allow"] == "OPTIONS, POST"

@@ -203,7 +203,8 @@ def test_keys_work_in_batches_too(api: Api, count_events: Callable[[], int]) -> 
     problem = batch(
         api, line(idempotency_key="k3"), line(payload="1", idempotency_key="k1"), status=409
     )
-    assert problem["code"] == "idempotency_key_reused"
+    assert (problem["code"], problem["line"]) == ("idempotency_key_reused", 2)
+    assert problem["detail"].startswith("Line 2: this idempotency key")
     assert count_events() == before + 3
 
 
