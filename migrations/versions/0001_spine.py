@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from alembic import context, op
+from alembic import op
 
 from fencepost.store import guards
 
@@ -23,11 +23,9 @@ SQL = Path(__file__).parent.parent / "sql"
 def upgrade() -> None:
     """Make tables, guards, partitions, doors and rights."""
     connection: Any = op.get_bind().connection.driver_connection
-    schema = '"' + context.config.attributes["schema"].replace('"', '""') + '"'
 
     def run(name: str) -> None:
-        text = (SQL / name).read_text(encoding="utf-8")
-        connection.execute(text.replace("{schema}", schema))
+        connection.execute((SQL / name).read_text(encoding="utf-8"))
 
     connection.execute("SET LOCAL lock_timeout = '2s'")
     run("0001_tables.sql")
