@@ -24,6 +24,7 @@ from fencepost.store import deliveries
 LIMITS: Final = (25, 50, 100)
 DEFAULT_LIMIT: Final = 50
 COUNT_CAP: Final = 10_000
+MOST_NEW: Final = 100
 
 _LABELS: Final = {
     "id": "id", "sub": "subscription", "state": "state", "type": "event type", "from": "from",
@@ -69,6 +70,11 @@ class Listing:
     top: str | None
     limit: int
     names: Mapping[UUID, str]
+
+    @property
+    def news(self) -> News:
+        """Say that nothing is new yet."""
+        return News(0, self.top)
 
     @property
     def count_in_words(self) -> str:
@@ -134,6 +140,40 @@ def read_listing(
         limit=limit,
         names=names,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """How many rows a list has gained since it was read.
+
+    Attributes:
+        count: up to ``MOST_NEW``, which stands for "or more".
+        top: the cursor of the list's first row as it was read.
+    """
+
+    count: int
+    top: str | None
+
+    @property
+    def in_words(self) -> str:
+        """Say how many; beyond the limit that there are more."""
+        return f"{self.count}{'+' if self.count >= MOST_NEW else ''} new, show"
+
+
+def read_news(conn: Connection[Any], scope: DeliveryFilter) -> News:
+    """Count what stands above the row whose cursor is in ``top``.
+
+    Args:
+        conn: reads only.
+        scope: of the list.
+
+    Raises:
+        InvalidInputError: the cursor belongs to another list.
+    """
+    top = request.args.get("top") or None
+    before = Cursors(runtime().secret).read(top, scope=scope.fingerprint(), field="top")
+    page = deliveries.list_deliveries(conn, scope, limit=MOST_NEW, before=before)
+    return News(len(page.rows), top)
 
 
 def read_filter(source: MultiDict[str, str] | None = None) -> DeliveryFilter:

@@ -284,7 +284,6 @@
 
   nameTimeForm();
   refresh();
-  setInterval(showTimes, 10_000);
-  setInterval(showOpen, 1_000);
+  setInterval(refresh, 1_000);
   document.querySelector("[aria-invalid=true]")?.focus();
 })();

@@ -3,65 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from flask import Blueprint, Response, abort, g, request, url_for
 from sqlalchemy import select
 from werkzeug.wrappers import Response as BaseResponse
 
-from dashboard import filter_form, story
+from dashboard import actions, filter_form, story
+from dashboard.actions import Action
 from dashboard.database import connection, transaction
 from dashboard.htmx import go, render, render_list, render_region
 from dashboard.ids import pack_ids, read_id, unpack_ids
-from dashboard.listing import read_filter, read_listing
+from dashboard.listing import read_filter, read_listing, read_news
 from dashboard.models import Delivery, Subscription, db
 from dashboard.names import names_of
 from dashboard.roles import requires
-from dashboard.runtime import runtime
-from fencepost import timeline, timeline_text
-from fencepost.cursors import Cursors
+from fencepost import model, timeline, timeline_text
 from fencepost.errors import InvalidInputError
-from fencepost.states import Cause, State, causes_from
 from fencepost.store import deliveries, operators
 from fencepost.store.conditions import read_clock
 
 blueprint = Blueprint("deliveries", __name__)
-
-_MOST_NEW: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What a person can do to a delivery, in words."""
-
-    name: str
-    label: str
-    effect: str
-    icon: str
-    kind: str = ""
-
-
-ACTIONS: Final[Mapping[Cause, Action]] = MappingProxyType(
-    {
-        Cause.SEND_NOW: Action(
-            "replay", "Send now", "The attempt that waits is made at once, on the same budget.",
-            "play",
-        ),
-        Cause.REPLAY: Action(
-            "replay", "Replay",
-            "It is sent again with the same webhook-id and a fresh budget of attempts. A receiver "
-            "that already acted on it will see it again.", "replay",
-        ),
-        Cause.DISCARD: Action(
-            "discard", "Discard", "It is given up for good: nothing is deleted, and bulk replays "
-            "pass over it.", "bin", "danger",
-        ),
-    }
-)  # fmt: skip
-"""The buttons of a delivery are those of ``causes_from(state)`` that are in here."""
 
 
 @blueprint.get("/deliveries")
@@ -105,18 +68,9 @@ def rows() -> Response:
 def new_rows() -> Response:
     """Count what has come in since the list was read; the list itself does not move."""
     scope = read_filter()
-    top = Cursors(runtime().secret).read(
-        request.args.get("top") or None, scope=scope.fingerprint(), field="top"
-    )
-    page = deliveries.list_deliveries(connection(), scope, limit=_MOST_NEW, before=top)
+    news = read_news(connection(), scope)
     return render_region(
-        "deliveries/list.html",
-        "new_rows",
-        version=len(page.rows),
-        new=len(page.rows),
-        most=_MOST_NEW,
-        params=scope.to_params(),
-        top=request.args.get("top"),
+        "deliveries/list.html", "new_rows", version=news, news=news, params=scope.to_params()
     )
 
 
@@ -133,7 +87,7 @@ def timeline_region(delivery_id: str) -> Response:
     """Refresh the timeline."""
     found = _story(read_id(delivery_id, "delivery"))
     delivery, told = found["delivery"], found["timeline"]
-    version = (delivery.seq, len(told.fenced), found["is_paused"], found["may_act"])
+    version = (delivery.seq, len(told.fenced), found["is_paused"], str(g.actor.role))
     return render_region("deliveries/show.html", "timeline", version=version, **found)
 
 
@@ -149,10 +103,10 @@ def confirm(delivery_id: str, name: str) -> Response:
 def act(delivery_id: str, name: str) -> BaseResponse:
     """Do it, and show what became of it."""
     found = read_id(delivery_id, "delivery")
-    action = operators.replay_delivery if name == "replay" else operators.discard_delivery
+    do = operators.replay_delivery if name == "replay" else operators.discard_delivery
     try:
         with transaction() as conn:
-            action(conn, found, actor=str(g.actor), reason=request.form.get("reason"))
+            do(conn, found, actor=str(g.actor), reason=request.form.get("reason"))
     except InvalidInputError as error:
         return _ask(found, name, faults={error.field: str(error)}, status=422)
     return go(url_for("deliveries.show", delivery_id=found))
@@ -161,10 +115,10 @@ def act(delivery_id: str, name: str) -> BaseResponse:
 def _ask(
     delivery_id: UUID, name: str, *, faults: Mapping[str, str] | None = None, status: int = 200
 ) -> Response:
-    delivery = deliveries.get_delivery(connection(), delivery_id)
-    action = next((one for one in _actions(delivery.current_state) if one.name == name), None)
-    if action is None and name not in {one.name for one in ACTIONS.values()}:
+    if name not in {action.name for action in actions.OF_DELIVERIES.values()}:
         abort(404)
+    delivery = deliveries.get_delivery(connection(), delivery_id)
+    action = next((one for one in _possible(delivery) if one.name == name), None)
     return render(
         "deliveries/confirm.html",
         status=status,
@@ -188,7 +142,7 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
         now=read_clock(conn),
         is_paused=is_paused,
     )
-    actions = _actions(delivery.current_state) if delivery.discarded_at is None else []
+    possible = _possible(delivery)
     return {
         "delivery": delivery,
         "subscription": subscription,
@@ -196,12 +150,11 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
         "lines": list(story.tell(told)),
         "shares": story.shares(told),
         "text": timeline_text.as_text(told.rows, told.fenced),
-        "actions": actions,
-        "may_act": bool(actions),
+        "actions": possible,
         "is_paused": is_paused,
     }
 
 
-def _actions(state: State) -> list[Action]:
-    possible = causes_from(state)
-    return [action for cause, action in ACTIONS.items() if cause in possible]
+def _possible(delivery: model.Delivery) -> list[Action]:
+    is_discarded = delivery.discarded_at is not None
+    return actions.of_delivery(delivery.current_state, is_discarded=is_discarded)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
@@ -13,16 +12,16 @@ from psycopg import Connection
 from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as BaseResponse
 
+from dashboard import actions
 from dashboard.database import connection, transaction
 from dashboard.htmx import go, render, render_region
 from dashboard.ids import read_id
-from dashboard.roles import Role, requires
+from dashboard.roles import requires
 from dashboard.runtime import runtime
 from fencepost import retry, signing
 from fencepost.cursors import Cursors
 from fencepost.errors import InvalidInputError
 from fencepost.filters import DeliveryFilter
-from fencepost.model import Subscription
 from fencepost.states import State
 from fencepost.store import deliveries, secrets, subscriptions
 from fencepost.subscription_spec import read_spec
@@ -31,51 +30,6 @@ blueprint = Blueprint("subscriptions", __name__)
 
 _SCOPE: Final = "subscriptions"
 _NEWEST: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What a person can do to a subscription, in words."""
-
-    label: str
-    effect: str
-    role: Role
-    icon: str
-    kind: str = ""
-    asks_reason: bool = False
-
-
-ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
-    {
-        "pause": Action(
-            "Pause", "Its deliveries are held, not dropped, until somebody resumes it.",
-            Role.OPERATOR, "pause", asks_reason=True,
-        ),
-        "resume": Action(
-            "Resume", "Its held deliveries are sent, oldest first.", Role.OPERATOR, "play",
-            "primary",
-        ),
-        "test": Action(
-            "Send test event", "A worker sends it an ordinary delivery of type fencepost.test.",
-            Role.OPERATOR, "arrow",
-        ),
-        "rotate-secret": Action(
-            "Rotate secret",
-            "A new signing secret is made. The old one signs beside it for 24 hours, so that the "
-            "receiver has time to change.", Role.ADMIN, "loop",
-        ),
-        "revoke-secret": Action(
-            "Revoke old secrets",
-            "All secrets but the newest stop signing at once. A receiver that still holds an old "
-            "one will refuse what is sent.", Role.ADMIN, "lock", "danger",
-        ),
-        "remove": Action(
-            "Remove",
-            "It receives nothing more, and what still waits for it goes to the DLQ. Its history "
-            "stays.", Role.ADMIN, "bin", "danger",
-        ),
-    }
-)  # fmt: skip
 
 
 @blueprint.get("/subscriptions")
@@ -208,7 +162,7 @@ _OPERATE: Final[Mapping[str, Callable[[Connection[Any], UUID], UUID | None]]] = 
 def _ask(
     id_: UUID, name: str, *, faults: Mapping[str, str] | None = None, status: int = 200
 ) -> Response:
-    action = ACTIONS.get(name)
+    action = next((each for each in actions.OF_SUBSCRIPTIONS if each.name == name), None)
     if action is None:
         abort(404)
     if not g.actor.role.may(action.role):
@@ -220,7 +174,6 @@ def _ask(
         status=status,
         subscription=found,
         action=action,
-        name=name,
         waiting=counts[State.ENCRYPTED] + counts[State.RETRIED],
         faults=faults,
         reason=request.form.get("reason", ""),
@@ -235,20 +188,9 @@ def _about(id_: UUID) -> dict[str, Any]:
         "subscription": found,
         "counts": deliveries.count_by_state(conn, id_),
         "rows": newest.rows,
-        "actions": _possible(found),
+        "actions": actions.of_subscription(found, g.actor.role),
         "signature_header": signing.header_name(found.signature_scheme, found.signature_header),
     }
-
-
-def _possible(found: Subscription) -> list[tuple[str, Action]]:
-    if found.removed_at is not None:
-        return []
-    other = "pause" if found.state == "paused" else "resume"
-    return [
-        (name, action)
-        for name, action in ACTIONS.items()
-        if name != other and g.actor.role.may(action.role)
-    ]
 
 
 def _form(*, faults: Mapping[str, str] | None = None, status: int = 200) -> Response:
