@@ -7,8 +7,8 @@ SETUP := $(VENV)/fencepost-setup
 PG15_BIN ?= /usr/lib/postgresql/15/bin
 PYTEST := $(BIN)/python -m pytest
 CODE := fencepost worker dashboard migrations tests scripts
-# Tests that kill processes and tests with a browser each want a process of their own.
-APART := tests/chaos tests/browser
+# Tests that kill processes and tests with a browser want a process of their own for each folder.
+APART := tests/chaos tests/acceptance tests/browser
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-pg15 lint format docs constraints

@@ -1,4 +1,4 @@
-"""A real Chromium, and what must not go wrong in its pages; import the fixtures in a conftest."""
+"""A real Chromium, and what must not go wrong in its pages."""
 
 from __future__ import annotations
 

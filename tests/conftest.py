@@ -20,10 +20,13 @@ import psycopg
 import pytest
 from psycopg import Connection, sql
 
+from chromium import browser, playwright
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
 from fencepost.settings import Settings
 from fencepost.store.migrate import migrate
+
+__all__ = ["browser", "playwright"]  # fixtures; one process can have one Playwright
 
 KEYS = Keyring.generate()
 ENDPOINT_KEYS = Keyring.generate()

@@ -13,8 +13,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from programs import DashboardProgram, Program, ReceiverProgram
+from programs import Program, ReceiverProgram
 from publishing import HttpApi, Place, open_api
+from serving import free_port, start, stop
 
 PASSWORD = "correct horse battery staple"
 
@@ -48,9 +49,13 @@ class Fencepost:
         log = self.folder / f"{name}.log"
         return self.stack.enter_context(Program({**self.environ, **chosen}, log, name=name))
 
-    def start_dashboard(self) -> DashboardProgram:
-        log = self.folder / "dashboard.log"
-        return self.stack.enter_context(DashboardProgram(self.environ, log))
+    def start_dashboard(self) -> str:
+        """Give its URL; it answers already."""
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        environ = {**self.environ, "FENCEPOST_BIND": f"127.0.0.1:{port}"}
+        self.stack.callback(stop, start(environ, self.folder / "dashboard.log", url))
+        return url
 
     def start_receiver(self, name: str, script: str) -> ReceiverProgram:
         receiver = ReceiverProgram(self.environ, self.folder, name=name, script=script)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -95,30 +94,6 @@ class Program(Running):
         super().__init__(command, environ, log)
 
 
-class DashboardProgram(Running):
-    """The dashboard as it is shipped, on a port of its own; it answers once it is made."""
-
-    def __init__(self, environ: Mapping[str, str], log: Path) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        bound = {**environ, "FENCEPOST_BIND": f"127.0.0.1:{port}"}
-        super().__init__([sys.executable, "-P", "-m", "dashboard"], bound, log)
-        eventually(lambda: not self.is_running or _is_ready(self.url))
-        assert self.is_running, log.read_text()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ask first: a gunicorn that is killed leaves its own processes behind."""
-        if self.is_running:
-            self.send(signal.SIGTERM)
-            self.wait(30)
-        super().__exit__(kind, error, trace)
-
-
 class ReceiverProgram(Running):
     """A receiver in a process of its own; see ``receiver``."""
 
@@ -155,17 +130,3 @@ class ReceiverProgram(Running):
             )
             for line in lines
         ]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:  # noqa: S310 - ours
-            return bool(response.status == 200)
-    except OSError:
-        return False

@@ -10,10 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from chromium import browser, playwright
 from installation import Fencepost
-
-__all__ = ["browser", "playwright"]
 
 
 @pytest.fixture

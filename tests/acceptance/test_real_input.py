@@ -57,8 +57,8 @@ class Endpoint:
 def test_every_byte_arrives_signed_and_what_failed_arrives_after_a_bulk_replay(
     fencepost: Fencepost, browser: Browser, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dashboard = fencepost.start_dashboard()
-    api = fencepost.open_api(dashboard.url)
+    url = fencepost.start_dashboard()
+    api = fencepost.open_api(url)
     fencepost.start_worker("a")
     fencepost.start_worker("b")
     broken = fencepost.start_receiver("broken", "404")
@@ -88,8 +88,8 @@ def test_every_byte_arrives_signed_and_what_failed_arrives_after_a_bulk_replay(
 
     broken.answer("200")
     watched = Watched()
-    page = browser.new_page(base_url=dashboard.url, viewport={"width": 1280, "height": 800})
-    watched.watch(page, dashboard.url)
+    page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 800})
+    watched.watch(page, url)
     fencepost.run("user", "add", "dana", "--role", "operator", "--password-stdin", stdin=PASSWORD)
     log_in(page, "dana")
     replay_all_of(page, endpoints[2], count=len(sent))
@@ -98,8 +98,9 @@ def test_every_byte_arrives_signed_and_what_failed_arrives_after_a_bulk_replay(
     eventually(fencepost.is_settled, within=PATIENCE)
     after = count_states(api, [*endpoints, bystander])
 
-    print_counts(capsys, before, after, requests={e.name: len(e.requests()) for e in endpoints})
     count = len(sent)
+    seen = {endpoint.name: len(endpoint.requests()) for endpoint in endpoints}
+    print_counts(capsys, before, after, events=count, requests=seen)
     assert before == {
         "well": {"DELIVERED": count},
         "faltering": {"DELIVERED": count},
@@ -116,8 +117,7 @@ def test_every_byte_arrives_signed_and_what_failed_arrives_after_a_bulk_replay(
 def subscribe(
     api: HttpApi, receiver: ReceiverProgram, name: str, scheme: str, **fields: object
 ) -> Endpoint:
-    url = f"{receiver.url}/{name}"
-    body = {"name": name, "url": url, "signature_scheme": scheme, **fields}
+    body = {"name": name, "url": f"{receiver.url}/{name}", "signature_scheme": scheme, **fields}
     made = api.call("POST", "/subscriptions", status=201, json=body)
     return Endpoint(name, scheme, receiver, made["id"], made["secret"])
 
@@ -239,6 +239,7 @@ def print_counts(
     before: Mapping[str, Mapping[str, int]],
     after: Mapping[str, Mapping[str, int]],
     *,
+    events: int,
     requests: Mapping[str, int],
 ) -> None:
     table = Table("subscription", "before", "after the replay", "requests seen", box=None)
@@ -247,5 +248,6 @@ def print_counts(
                  for each in (states, after[name])]  # fmt: skip
         table.add_row(name, *cells, str(requests.get(name, "")))
     with capsys.disabled():
-        print()  # noqa: T201 - for whoever runs this
-        Console(width=100).print(table)
+        console = Console(width=100)
+        console.print(f"\n{events:,} events, through {', '.join(DOORS)}:")
+        console.print(table)

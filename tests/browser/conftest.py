@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 from psycopg import sql
 
+from chromium import Watched
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
 from serving import Site, free_port, start, stop
 from stage import Stage
 
 NAME = "fencepost_browser"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-
-
-@dataclass
-class Watched:
-    """What went wrong in a page while a test used it."""
-
-    faults: list[str] = field(default_factory=list)
-    allowed: list[str] = field(default_factory=list)
-
-    def note(self, fault: str) -> None:
-        if not any(text in fault for text in self.allowed):
-            self.faults.append(fault)
-
-
-@pytest.fixture(scope="session")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        pytest.fail("There is no Chromium on this machine: apt-get install chromium")
-    # /dev/shm is small in containers; root needs the sandbox off, and loads nothing but our pages.
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.getuid() == 0 else [])]
-    found = playwright.chromium.launch(executable_path=program, args=arguments)
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="session")
@@ -99,10 +67,7 @@ def new_page(browser: Browser, site: Site) -> Iterator[Callable[..., Page]]:
             cookie = site.stage.user(f"{role} {len(contexts)} {os.urandom(3).hex()}", role)
             context.add_cookies([{"name": "fencepost_session", "value": cookie, "url": site.url}])
         page = context.new_page()
-        page.on("pageerror", lambda error: watched.note(f"error: {error}"))
-        page.on("console", lambda message: watched.note(f"{message.type}: {message.text}"))
-        page.on("response", lambda answer: note_status(watched, answer))
-        page.on("request", lambda request: note_origin(watched, request.url, site.url))
+        watched.watch(page, site.url)
         page.allow = watched.allowed.append  # type: ignore[attr-defined]
         return page
 
@@ -110,16 +75,6 @@ def new_page(browser: Browser, site: Site) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert watched.faults == []
-
-
-def note_status(watched: Watched, answer: Any) -> None:
-    if answer.status >= 400:
-        watched.note(f"status {answer.status}: {answer.url}")
-
-
-def note_origin(watched: Watched, url: str, own: str) -> None:
-    if not url.startswith((own, "data:", "about:")):
-        watched.note(f"request to {url}")
 
 
 @pytest.fixture
