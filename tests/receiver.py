@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--script", type=read_script, default="200")
     options = parser.parse_args()
     with Receiver(options.script, port=options.port, log=options.log) as receiver:
-        print(receiver.url, flush=True)  # noqa: T201 - that is how its starter finds it
+        print(receiver.url, flush=True)
         threading.Event().wait()
 
 

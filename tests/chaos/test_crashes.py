@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,10 @@ def wait_for(db: Connection[Any], event_id: UUID, state: str) -> tuple[UUID, int
     row = eventually(found, within=60)
     assert row is not None
     return row
+
+
+def ended_or(program: Program, condition: Callable[[], bool]) -> bool:
+    return not program.is_running or condition()
 
 
 def test_a_stopped_worker_is_fenced_out_and_its_delivery_stays_the_others(
@@ -171,25 +176,21 @@ def test_what_kills_its_worker_every_time_ends_as_a_crash_loop_and_its_neighbour
             neighbours = [publish(db) for _ in range(25)]
             poison = publish(db, "poison")
             neighbours += [publish(db) for _ in range(25)]
+
+        def is_dead() -> bool:
+            return bool(
+                db.execute(
+                    "SELECT FROM webhook_deliveries WHERE event_id = %s AND current_state = 'DLQ'",
+                    (poison,),
+                ).fetchall()
+            )
+
         workers = 0
-        while not db.execute(
-            "SELECT 1 FROM webhook_deliveries WHERE event_id = %s AND current_state = 'DLQ'",
-            (poison,),
-        ).fetchone():
+        while not is_dead():
             workers += 1
             assert workers <= 10
             dying = start(f"w{workers}", lease_seconds=1, moment="claimed", action=kill_for_poison)
-            eventually(
-                lambda dying=dying: (
-                    not dying.is_running
-                    or db.execute(
-                        "SELECT 1 FROM webhook_deliveries WHERE event_id = %s"
-                        " AND current_state = 'DLQ'",
-                        (poison,),
-                    ).fetchone()
-                ),
-                within=60,
-            )
+            eventually(partial(ended_or, dying, is_dead), within=60)
         for event_id in neighbours:
             wait_for(db, event_id, "DELIVERED")
         _, attempts, _, reason = wait_for(db, poison, "DLQ")

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 import pytest
@@ -53,7 +53,7 @@ class Producer:
             except psycopg.OperationalError:
                 continue
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -49,7 +49,7 @@ def _put(conn: Connection[Any], state: State) -> UUID:
     else:
         row = conn.execute(DELIVERY).fetchone()
     assert row is not None
-    at = State.ENCRYPTED if state is not State.RECEIVED else state
+    at: State = State.ENCRYPTED if state is not State.RECEIVED else state
     for to in WAYS[state]:
         _move(conn, row[0], at, to, legal_moves()[at, to])
         at = to
