@@ -154,6 +154,7 @@ def broken(
             with conn.cursor() as cur:
                 cur.executemany("INSERT INTO recv VALUES (%s, %s, %s, %s)", map(_row, requests))
         found = {name: conn.execute(_CHAIN + rule).fetchall() for name, rule in rules.items()}
+        conn.execute("DROP TABLE pg_temp.recv")
     return {name: rows for name, rows in found.items() if rows}
 
 

@@ -120,7 +120,8 @@ def test_what_was_written_by_the_rules_breaks_none(
         (
             "I7",
             (
-                "INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write)"
+                "INSERT INTO webhook_fenced_writes"
+                " (delivery_id, worker_id, fencing_token, would_write)"
                 " VALUES (%(well)s, 'a', 1, 'RETRIED')"
             ),
         ),
