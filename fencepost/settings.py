@@ -182,8 +182,8 @@ class Settings:
     )
     retention_days: int = _setting(
         read.whole(1, 3650),
-        "how long finished deliveries are kept, with payload and trail; the DLQ stays until "
-        "replayed or discarded",
+        "how long finished deliveries will be kept, with payload and trail; this version "
+        "deletes nothing yet",
         default="30",
         unit="days",
     )
