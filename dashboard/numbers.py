@@ -12,8 +12,8 @@ from sqlalchemy import func, literal, select, union_all
 
 from dashboard.database import connection
 from dashboard.models import Delivery, Subscription, Worker, db
+from dashboard.tallies import Tally, tally
 from fencepost.states import WAITING, State
-from fencepost.store.deliveries import count_by_state
 
 SILENT_AFTER: Final = timedelta(seconds=30)
 """A worker that has said nothing for so long counts as gone."""
@@ -39,30 +39,26 @@ class Overview:
 
     Attributes:
         counts: deliveries in each state; discarded ones are in none.
-        discarded: dead letters that somebody gave up.
         workers: how many report themselves.
         last_beat: when one did last; None when there never was one.
         subscriptions: with the most dead letters first.
         paused: how many subscriptions are paused.
     """
 
-    counts: Mapping[State, int]
-    discarded: int
+    counts: Mapping[State, Tally]
     workers: int
     last_beat: datetime | None
     subscriptions: Sequence[SubscriptionRow]
     paused: int
 
     @property
-    def total(self) -> int:
-        """Count all deliveries."""
-        return sum(self.counts.values()) + self.discarded
+    def is_empty(self) -> bool:
+        """Whether nothing has been published to a subscription yet."""
+        return not any(each.number for each in self.counts.values())
 
 
 def read_overview(now: datetime) -> Overview:
     """Read it all; ``now`` is the database's clock."""
-    counts = count_by_state(connection())
-    discarded = _count_discarded()
     beats = db.session.execute(
         select(
             func.count().filter(Worker.beat_at > now - SILENT_AFTER, Worker.state != "stopped"),
@@ -71,20 +67,12 @@ def read_overview(now: datetime) -> Overview:
     ).one()
     rows = _subscriptions()
     return Overview(
-        counts={**counts, State.DLQ: counts[State.DLQ] - discarded},
-        discarded=discarded,
+        counts=tally(connection()),
         workers=beats[0],
         last_beat=beats[1],
         subscriptions=rows,
         paused=_count_paused(),
     )
-
-
-def _count_discarded() -> int:
-    query = select(func.count()).where(
-        Delivery.current_state == State.DLQ, Delivery.discarded_at.is_not(None)
-    )
-    return db.session.scalar(query) or 0
 
 
 def _count_paused() -> int:

@@ -183,6 +183,11 @@ class Stage:
         with self.conn.transaction():
             operators.replay_delivery(self.conn, delivery_id, actor="test")
 
+    def discard(self, delivery_id: UUID) -> None:
+        """Give one up, as an operator does."""
+        with self.conn.transaction():
+            operators.discard_delivery(self.conn, delivery_id, actor="test")
+
     def requeue(self) -> None:
         """Do the work of all running replays."""
         with self.conn.transaction():

@@ -33,7 +33,7 @@ def numbers() -> Response:
     """Refresh all of it."""
     found = read_overview(g.now)
     # A worker's beat alone is no news; that the last one is overdue is.
-    version = (found.counts, found.discarded, found.workers, found.subscriptions, found.paused)
+    version = (found.counts, found.workers, found.subscriptions, found.paused)
     return render_region("overview/index.html", "numbers", version=version, overview=found)
 
 

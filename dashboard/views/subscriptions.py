@@ -18,6 +18,7 @@ from dashboard.htmx import go, render, render_region
 from dashboard.ids import read_id
 from dashboard.roles import requires
 from dashboard.runtime import runtime
+from dashboard.tallies import tally_of
 from fencepost import retry, signing
 from fencepost.cursors import Cursors
 from fencepost.errors import InvalidInputError
@@ -168,13 +169,13 @@ def _ask(
     if not g.actor.role.may(action.role):
         raise Forbidden(f"This needs the role {action.role}.")
     found = subscriptions.get_subscription(connection(), id_)
-    counts = deliveries.count_by_state(connection(), id_)
+    counts = tally_of(connection(), id_)
     return render(
         "subscriptions/confirm.html",
         status=status,
         subscription=found,
         action=action,
-        waiting=counts[State.ENCRYPTED] + counts[State.RETRIED],
+        waiting=counts[State.ENCRYPTED].number + counts[State.RETRIED].number,
         faults=faults,
         reason=request.form.get("reason", ""),
     )
@@ -186,7 +187,7 @@ def _about(id_: UUID) -> dict[str, Any]:
     newest = deliveries.list_deliveries(conn, DeliveryFilter(sub=(id_,)), limit=_NEWEST)
     return {
         "subscription": found,
-        "counts": deliveries.count_by_state(conn, id_),
+        "counts": tally_of(conn, id_),
         "rows": newest.rows,
         "actions": actions.of_subscription(found, g.actor.role),
         "signature_header": signing.header_name(found.signature_scheme, found.signature_header),
