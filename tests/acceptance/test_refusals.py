@@ -67,7 +67,7 @@ def test_neither_superuser_nor_worker_can_falsify_a_delivery(
             assert caught.value.sqlstate in ("23514", "42501")
             told.append(f"{who}, {what}:\n    {caught.value.diag.message_primary}")
     with capsys.disabled():
-        print("\n" + "\n".join(told))  # noqa: T201 - for whoever runs this
+        print("\n" + "\n".join(told))
     assert whole == fencepost.rows(
         "SELECT d, a FROM webhook_deliveries d, webhook_delivery_attempts a"
     )
