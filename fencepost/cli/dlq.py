@@ -9,6 +9,7 @@ from dataclasses import replace as replace_fields
 from typing import Any, Final, TypeVar
 
 import click
+from psycopg import Rollback
 
 from fencepost.cli.described import Group
 from fencepost.cli.filtering import page_options, print_deliveries, scope_of, scope_options
@@ -101,13 +102,16 @@ def replay(
             draft = draft_replay(
                 at.conn, _dead(at, of), reason=reason or _UNNAMED, rate=rate, actor=actor()
             )
-            if dry_run:
-                draft = cancel_replay(at.conn, draft.id, actor=actor())
+            if dry_run or not draft.eligible:
+                raise Rollback  # who only counts leaves nothing behind
         not_eligible = draft.matched - draft.eligible
         left = f", {not_eligible} of them cannot be sent again" if not_eligible else ""
         say(f"{draft.matched} dead letters match{left}.")
         if dry_run or not draft.eligible:
-            _print(draft, as_json=as_json)
+            if as_json:
+                print_json({"matched": draft.matched, "eligible": draft.eligible})
+            else:
+                click.echo("0 sent again")
             return
         try:
             _confirm("send again", draft.eligible, yes=yes)

@@ -14,9 +14,9 @@ from fencepost.errors import InvalidInputError
 from fencepost.filters import DeliveryFilter
 from fencepost.model import Delivery, ErrorClass
 from fencepost.objects import delivery_json
-from fencepost.states import State
+from fencepost.states import WAITING, State
 from fencepost.store.deliveries import list_deliveries
-from fencepost.store.subscriptions import find_subscription
+from fencepost.store.subscriptions import find_subscription, get_subscription
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,7 +79,7 @@ _PARAMETERS: Final = {
     "until": "to",
 }
 _OPTIONS: Final = {"from": "--from", "to": "--to", "type": "--event-type"}
-_COLUMNS: Final = ("event type", "attempts", "last answer")
+_COLUMNS: Final = ("subscription", "event type", "attempts", "last answer")
 
 _CURSOR_KEY: Final = b"a place in a list of the command line"
 """No secret: who can run commands reads the database anyway, and need not have the dashboard's."""
@@ -135,23 +135,37 @@ def print_deliveries(
         objects = [delivery_json(row) for row in page.rows]
         print_json({"data": objects, "next": following, "prev": preceding})
         return
+    names = {
+        id_: get_subscription(at.conn, id_, with_removed=True).name
+        for id_ in {row.subscription_id for row in page.rows}
+    }
+    common = [_common(row, names[row.subscription_id]) for row in page.rows]
     if scope.is_by_entry:
         print_table(
             ("id", *_COLUMNS, "reason", "entered"),
-            [(row.id, *_common(row), row.dead_reason, row.dead_at) for row in page.rows],
+            [
+                (row.id, *cells, row.dead_reason, row.dead_at)
+                for row, cells in zip(page.rows, common, strict=True)
+            ],
         )
     else:
         print_table(
             ("id", "state", *_COLUMNS, "due", "updated"),
             [
-                (row.id, row.current_state, *_common(row), row.next_attempt_at, row.updated_at)
-                for row in page.rows
+                (
+                    row.id,
+                    row.current_state,
+                    *cells,
+                    row.next_attempt_at if row.current_state in WAITING else None,
+                    row.updated_at,
+                )
+                for row, cells in zip(page.rows, common, strict=True)
             ],
         )
     if following is not None:
         say(f"There are more; go on with: --after {following}")
 
 
-def _common(row: Delivery) -> tuple[object, ...]:
+def _common(row: Delivery, subscription: str) -> tuple[object, ...]:
     answer = " ".join(str(part) for part in (row.last_status, row.last_error) if part is not None)
-    return row.event_type, f"{row.attempt_count}/{row.max_attempts}", answer or None
+    return subscription, row.event_type, row.attempt_count, answer or None
