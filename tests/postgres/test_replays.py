@@ -423,6 +423,7 @@ def test_an_unknown_replay_is_not_found(db: Connection[Any], act: Callable[..., 
 def test_replays_are_listed_newest_first_without_drafts(db: Connection[Any]) -> None:
     found = [start(db, draft(db)) for _ in range(3)]
     draft(db)
+    replays.cancel_replay(db, draft(db).id, actor=DANA)
     page = replays.list_replays(db, limit=2)
     assert [one.id for one in page.rows] == [found[2].id, found[1].id]
     rest = replays.list_replays(db, limit=2, after=page.next)

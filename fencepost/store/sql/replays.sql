@@ -38,7 +38,7 @@ SELECT count(*) FILTER (WHERE d.current_state = 'DELIVERED') AS delivered,
 -- name: list_replays
 SELECT {columns}
   FROM webhook_replays
- WHERE state <> 'DRAFT' AND {keyset}
+ WHERE started_at IS NOT NULL AND {keyset}   -- neither drafts nor those that were dropped as such
  ORDER BY {order}
  LIMIT %(limit)s
 
