@@ -148,7 +148,7 @@ def count(number: int) -> str:
 
 def _coarse(seconds: float) -> str:
     if seconds < _MINUTE:
-        return f"{seconds:.0f} s"
+        return f"{seconds // 1:.0f} s"
     if seconds < _HOUR:
         return f"{seconds // _MINUTE:.0f} m"
     return f"{seconds // _HOUR:.0f} h"

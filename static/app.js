@@ -44,7 +44,7 @@
     if (s >= 86400) return moment.toISOString().slice(0, 10);
     if (s < 1) return "now";
     const words =
-      s < 60 ? `${Math.round(s)} s` : s < 3600 ? `${Math.floor(s / 60)} m` : `${Math.floor(s / 3600)} h`;
+      s < 60 ? `${Math.floor(s)} s` : s < 3600 ? `${Math.floor(s / 60)} m` : `${Math.floor(s / 3600)} h`;
     return gap > 0 ? `${words} ago` : `in ${words}`;
   }
 
