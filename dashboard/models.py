@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import DateTime, LargeBinary, Text
+from sqlalchemy import BindParameter, ColumnElement, DateTime, LargeBinary, Text, bindparam
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, registry
+
+from fencepost.states import State
 
 
 class Base(DeclarativeBase):
@@ -107,6 +109,17 @@ class TrailRow(Base):
     created_at: Mapped[datetime]
 
 
+def is_in(*states: State) -> ColumnElement[bool]:
+    """Compare a delivery's state with constants of the statement.
+
+    As parameters they would hide from the planner which partial index holds the rows.
+    """
+    constants: BindParameter[str] = bindparam(
+        None, [str(each) for each in states], expanding=True, literal_execute=True
+    )
+    return Delivery.current_state.in_(constants)
+
+
 class FencedWrite(Base):
     """A late write that fencing refused."""
 
@@ -174,3 +187,12 @@ class Worker(Base):
     state: Mapped[str]
     in_flight: Mapped[int]
     beat_at: Mapped[datetime]
+
+
+class Failing(Base):
+    """A subscription from its first failure until its next success."""
+
+    __tablename__ = "webhook_failing_subscriptions"
+
+    subscription_id: Mapped[UUID] = mapped_column(primary_key=True)
+    since: Mapped[datetime]

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import func, literal, select, union_all
+from sqlalchemy import ColumnElement, ScalarSelect, func, select
 
 from dashboard.database import connection
-from dashboard.models import Delivery, Subscription, Worker, db
+from dashboard.models import Delivery, Failing, Subscription, Worker, db, is_in
 from dashboard.tallies import Tally, tally
 from fencepost.states import WAITING, State
 
@@ -19,6 +19,7 @@ SILENT_AFTER: Final = timedelta(seconds=30)
 """A worker that has said nothing for so long counts as gone."""
 
 _MOST_SUBSCRIPTIONS: Final = 50
+_CAP_OF_ROW: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class SubscriptionRow:
     name: str
     endpoint_masked: str
     state: str
-    waiting: int
-    dead: int
+    waiting: Tally
+    dead: Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Overview:
         counts: deliveries in each state; discarded ones are in none.
         workers: how many report themselves.
         last_beat: when one did last; None when there never was one.
-        subscriptions: with the most dead letters first.
+        subscriptions: the failing ones first.
         paused: how many subscriptions are paused.
     """
 
@@ -83,39 +84,38 @@ def _count_paused() -> int:
 
 
 def _subscriptions() -> Sequence[SubscriptionRow]:
-    """Count what waits and what is dead, each on its own partial index, and add the names."""
-    zero = literal(0)
-    waits_of = (
-        select(Delivery.subscription_id, func.count().label("waiting"), zero.label("dead"))
-        .where(Delivery.current_state.in_(sorted(WAITING)))
-        .group_by(Delivery.subscription_id)
-    )
-    dead_of = (
-        select(Delivery.subscription_id, zero, func.count())
-        .where(Delivery.current_state == State.DLQ, Delivery.discarded_at.is_(None))
-        .group_by(Delivery.subscription_id)
-    )
-    both = union_all(waits_of, dead_of).subquery()
-    waits, dies = (
-        func.coalesce(func.sum(both.c.waiting), 0),
-        func.coalesce(func.sum(both.c.dead), 0),
-    )
+    """Give the first subscriptions, failing ones before the others, and what is left of each."""
     query = (
         select(
             Subscription.id,
             Subscription.name,
             Subscription.endpoint_masked,
             Subscription.state,
-            waits,
-            dies,
+            _count_up_to(is_in(*WAITING)).label("waiting"),
+            _count_up_to(is_in(State.DLQ) & Delivery.discarded_at.is_(None)).label("dead"),
         )
-        .outerjoin(both, both.c.subscription_id == Subscription.id)
+        .outerjoin(Failing, Failing.subscription_id == Subscription.id)
         .where(Subscription.removed_at.is_(None))
-        .group_by(Subscription.id)
-        .order_by(dies.desc(), waits.desc(), Subscription.name)
+        .order_by(Failing.since, Subscription.name, Subscription.id)
         .limit(_MOST_SUBSCRIPTIONS)
     )
     return [
-        SubscriptionRow(id_, name, endpoint, state, int(waiting), int(dead))
+        SubscriptionRow(id_, name, endpoint, state, _tally(waiting), _tally(dead))
         for id_, name, endpoint, state, waiting, dead in db.session.execute(query)
     ]
+
+
+def _count_up_to(condition: ColumnElement[bool]) -> ScalarSelect[int]:
+    """Count a subscription's deliveries on one partial index, and no further than the limit."""
+    few = (
+        select(Delivery.id)
+        .where(Delivery.subscription_id == Subscription.id, condition)
+        .limit(_CAP_OF_ROW + 1)
+        .correlate(Subscription)
+        .lateral()
+    )
+    return select(func.count()).select_from(few).correlate(Subscription).scalar_subquery()
+
+
+def _tally(number: int) -> Tally:
+    return Tally(min(number, _CAP_OF_ROW), is_more=number > _CAP_OF_ROW)

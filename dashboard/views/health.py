@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from dashboard.database import connection, errors_as_ours
-from dashboard.models import Delivery, db
+from dashboard.models import Delivery, db, is_in
 from dashboard.roles import public, requires
 from dashboard.runtime import runtime
 from fencepost.errors import FencepostError
@@ -54,9 +54,7 @@ class _Numbers(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Give the dead letters, counted on their own index, and this process's streams."""
-        dead = select(func.count()).where(
-            Delivery.current_state == State.DLQ, Delivery.discarded_at.is_(None)
-        )
+        dead = select(func.count()).where(is_in(State.DLQ), Delivery.discarded_at.is_(None))
         yield GaugeMetricFamily(
             "fencepost_dead_letters",
             "Deliveries in the DLQ that nobody gave up.",

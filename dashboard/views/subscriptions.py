@@ -169,7 +169,7 @@ def _ask(
     if not g.actor.role.may(action.role):
         raise Forbidden(f"This needs the role {action.role}.")
     found = subscriptions.get_subscription(connection(), id_)
-    counts = tally_of(connection(), id_)
+    counts = tally_of(id_)
     return render(
         "subscriptions/confirm.html",
         status=status,
@@ -187,7 +187,7 @@ def _about(id_: UUID) -> dict[str, Any]:
     newest = deliveries.list_deliveries(conn, DeliveryFilter(sub=(id_,)), limit=_NEWEST)
     return {
         "subscription": found,
-        "counts": tally_of(conn, id_),
+        "counts": tally_of(id_),
         "rows": newest.rows,
         "actions": actions.of_subscription(found, g.actor.role),
         "signature_header": signing.header_name(found.signature_scheme, found.signature_header),
