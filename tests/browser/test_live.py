@@ -174,3 +174,14 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     stage.conn.execute("DELETE FROM webhook_sessions")
     stage.send(delivery, 200)
     page.wait_for_url(f"**/login?next=/deliveries/{delivery}")
+
+
+def test_an_events_page_follows_its_fan_out(site: Site, page: Page) -> None:
+    stage = site.stage
+    event_id = stage.value("SELECT webhook_publish('order.paid', '{}')")
+    page.goto(f"/events/{event_id}")
+    live(page)
+    expect(page.locator("#deliveries")).to_contain_text("Not fanned out yet.")
+    stage.conn.execute("DELETE FROM webhook_outbox WHERE event_id = %s", (event_id,))
+    stage.deliveries(stage.subscription().id)
+    expect(page.locator("#deliveries")).to_contain_text("No subscription matched.")
