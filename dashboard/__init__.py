@@ -49,6 +49,7 @@ def create_app(settings: Settings, *, streams: int = 40) -> Flask:
         PERMANENT_SESSION_LIFETIME=timedelta(hours=12),
         PROPAGATE_EXCEPTIONS=False,
     )
+    app.json.sort_keys = False  # type: ignore[attr-defined]  # objects as the contract lists them
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = False
