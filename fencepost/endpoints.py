@@ -167,7 +167,7 @@ def _check_scheme(scheme: str, *, allow_http: bool) -> str:
         return scheme
     if scheme == "http":
         raise _invalid("use https (plain http is accepted only where FENCEPOST_ALLOW_HTTP=1)")
-    raise _invalid("use https")
+    raise _invalid("a URL must begin with https://")
 
 
 def _check_authority(netloc: str) -> tuple[str, int | None]:

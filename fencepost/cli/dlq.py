@@ -49,7 +49,7 @@ def command() -> None:
 def list_(limit: int, after: str | None, before: str | None, *, as_json: bool, **of: Any) -> None:  # noqa: ANN401 - options
     """List dead letters, the last to come in first; --from and --to mean when they came in.
 
-    Those that were discarded are in ``fencepost delivery list --state dlq``.
+    Those that were discarded are in `fencepost delivery list --state dlq`.
     """
     with session() as at:
         scope = _dead(at, of)

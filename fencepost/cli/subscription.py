@@ -236,7 +236,7 @@ def revoke(which: str) -> None:
 def test(which: str, *, as_json: bool) -> None:
     """Publish a fencepost.test event to this subscription alone, and print its id.
 
-    A worker sends it like any other: see what came of it with ``fencepost event show ID``.
+    A worker sends it like any other: see what came of it with `fencepost event show ID`.
     """
     with session(require=("keys",)) as at:
         found = store.find_subscription(at.conn, which)

@@ -37,7 +37,7 @@ def command() -> None:
 def create(name: str, role: str, days: int | None, *, as_json: bool) -> None:
     """Make a token for the program NAME and print it: it is not shown again.
 
-    Programs send it as ``Authorization: Bearer TOKEN``.
+    Programs send it as `Authorization: Bearer TOKEN`.
     """
     life = None if days is None else timedelta(days=days)
     with session() as at:
