@@ -91,6 +91,7 @@ def close_pool(_server: object, worker: ThreadWorker) -> None:
     """Give the database its connections back."""
     app: Flask | None = getattr(worker, "wsgi", None)
     if app is not None:
+        app.extensions["fencepost"].hub.close()
         with app.app_context():
             db.engine.dispose()
 

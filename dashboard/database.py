@@ -13,13 +13,20 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolExhaustedError
 
 from dashboard.models import db
-from fencepost.errors import DatabaseUnavailableError
+from fencepost.errors import DatabaseUnavailableError, FencepostError
 from fencepost.settings import Settings
 from fencepost.store import pool
+from fencepost.store.migrate import check_revision
 
 POOL_SIZE: Final = 8
 _PAGE_TIMEOUT: Final = "2s"
 """A page that takes longer says so, instead of holding a connection that workers may need."""
+_UNDEFINED: Final = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedObject,
+)
 PREVIEW_TIMEOUT: Final = "5s"
 """For the exact count of a replay, which is asked for once."""
 
@@ -99,6 +106,18 @@ def errors_as_ours() -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
+
+def explained(error: Exception) -> Exception:
+    """Tell a database that was not migrated from a defect in our SQL: they look alike."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, _UNDEFINED):
+        db.session.rollback()
+        try:
+            check_revision(connection())
+        except FencepostError as explanation:
+            return explanation
+    return error
 
 
 def as_ours(error: Exception) -> DatabaseUnavailableError | None:

@@ -8,10 +8,10 @@ from typing import Final
 
 import psycopg
 from flask import Flask, Response, g, make_response, render_template, request
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from werkzeug.exceptions import HTTPException, SecurityError
 
-from dashboard.database import TooSlowError, as_ours
+from dashboard.database import TooSlowError, as_ours, explained
 from dashboard.htmx import VARY, is_htmx
 from dashboard.models import db
 from dashboard.next_url import login_url
@@ -133,8 +133,15 @@ def _ours(error: FencepostError) -> Response:
 
 
 def _driver(error: Exception) -> Response:
-    ours = as_ours(error)
-    return _defect(error) if ours is None else _ours(ours)
+    ours = as_ours(error) or explained(error)
+    if isinstance(ours, FencepostError):
+        return _ours(ours)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+        return answer(503, "The database takes no changes right now.")
+    if isinstance(cause, psycopg.OperationalError):  # a lock, a deadlock: the next try may do
+        return answer(503, "The database is busy with the same rows; try again.")
+    return _defect(error)
 
 
 def _defect(error: Exception) -> Response:

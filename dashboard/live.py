@@ -141,6 +141,12 @@ class Hub:
         """End all streams, within one interval."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """End all streams and wait until the last look is over: it holds a connection."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
     def _run(self) -> None:
         watched = True
         while not self._stopping.is_set():
@@ -163,8 +169,9 @@ class Hub:
         replays = frozenset[UUID]().union(*(viewer.ids(REPLAY) for viewer in viewers))
         try:
             found = self._source.look(deliveries=deliveries, replays=replays)
-        except FencepostError as error:
-            log.warning("live.look_failed reason=%s", error)
+        except Exception as error:  # a hub that ended would freeze every page
+            is_outage = isinstance(error, FencepostError)
+            log.warning("live.look_failed reason=%s", error, exc_info=not is_outage)
             self._source.forget()
             with self._changed:  # whoever stays until it works again has missed something
                 for viewer in viewers:

@@ -6,25 +6,15 @@ import logging
 from http import HTTPStatus
 from typing import Final
 
-import psycopg
 from flask import Blueprint, Response, make_response, request
 from werkzeug.exceptions import HTTPException, default_exceptions
 
 from dashboard.api.faults import describe
 from dashboard.api.problem import request_id, respond
-from dashboard.database import transaction
+from dashboard.database import explained
 from dashboard.models import db
-from fencepost.errors import FencepostError
-from fencepost.store.migrate import check_revision
 
 PREFIX: Final = "/api/"
-
-_UNDEFINED: Final = (
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedColumn,
-    psycopg.errors.UndefinedFunction,
-    psycopg.errors.UndefinedObject,
-)
 
 _log = logging.getLogger("fencepost.api")
 
@@ -42,24 +32,13 @@ def answer(error: Exception) -> Response:
     """Turn an error into its response; log a defect under the id that the caller is given."""
     if isinstance(error, HTTPException) and (error.code or 0) in range(300, 400):
         return make_response(error.get_response(request.environ))
-    problem = describe(_explained(error))
+    problem = describe(explained(error))
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("api.defect request_id=%s", request_id(), exc_info=error)
     if problem.code == "database_unavailable":
         # SQLAlchemy may not have seen that its connection is dead: psycopg did.
         db.session().invalidate()
     return respond(problem)
-
-
-def _explained(error: Exception) -> Exception:
-    """Tell a database that was not migrated from a defect in our SQL: they look alike."""
-    if isinstance(error, _UNDEFINED):
-        try:
-            with transaction() as conn:
-                check_revision(conn)
-        except FencepostError as explanation:
-            return explanation
-    return error
 
 
 def _answer_unrouted() -> Response | None:

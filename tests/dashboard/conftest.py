@@ -34,7 +34,7 @@ def make_app(db_url: str, settings: Callable[..., Any]) -> Iterator[Callable[...
 
     yield make
     for app in made:
-        app.extensions["fencepost"].hub.stop()
+        app.extensions["fencepost"].hub.close()
         with app.app_context():
             db.engine.dispose()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -106,6 +107,42 @@ def test_a_server_that_comes_back_is_used_again(
         assert viewer.get("/overview").status_code == 503
         elsewhere.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
     assert viewer.get("/overview").status_code == 200
+
+
+def test_a_database_that_was_not_migrated_says_so(viewer: FlaskClient, stage: Stage) -> None:
+    stage.conn.execute("ALTER TABLE webhook_deliveries RENAME TO elsewhere")
+    stage.conn.execute("DROP TABLE fencepost_schema_version")
+    for path in ("/overview", "/deliveries"):
+        answer = viewer.get(path)
+        assert answer.status_code == 503
+        assert "fencepost migrate" in answer.text
+
+
+def test_a_defect_has_an_id_and_tells_nothing(
+    viewer: FlaskClient, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.conn.execute("ALTER TABLE webhook_deliveries RENAME TO elsewhere")
+    answer = viewer.get("/deliveries")
+    assert answer.status_code == 500
+    assert "webhook_deliveries" not in answer.text
+    (record,) = [one for one in caplog.records if "web.defect" in one.message]
+    incident = record.message.split("incident=")[1].split()[0]
+    assert incident in answer.text
+
+
+def test_a_row_that_is_locked_is_no_defect(
+    operator: FlaskClient, post: Callable[..., Any], stage: Stage
+) -> None:
+    (dead,) = stage.dead(stage.subscription().id, 1)
+    blocker = psycopg.connect(stage.url)
+    try:
+        blocker.execute("SELECT FROM webhook_deliveries FOR UPDATE")
+        answer = post(operator, f"/deliveries/{dead}/replay")
+    finally:
+        blocker.rollback()
+        blocker.close()
+    assert answer.status_code == 503
+    assert stage.value("SELECT current_state FROM webhook_deliveries") == "DLQ"
 
 
 def test_a_slow_query_is_stopped_and_says_what_to_do(viewer: FlaskClient, stage: Stage) -> None:

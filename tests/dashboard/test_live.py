@@ -28,7 +28,7 @@ def source(app: Flask) -> DatabaseSource:
 def hub(source: DatabaseSource) -> Iterator[Hub]:
     found = Hub(source, limit=3, interval=0.02)
     yield found
-    found.stop()
+    found.close()
 
 
 def told(hub: Hub, viewer: Viewer) -> Mapping[str, Mapping[str, Any]]:
