@@ -21,6 +21,7 @@ from dashboard.names import names_of
 from dashboard.roles import requires
 from fencepost import model, timeline, timeline_text
 from fencepost.errors import InvalidInputError
+from fencepost.states import WAITING
 from fencepost.store import deliveries, operators
 from fencepost.store.conditions import read_clock
 
@@ -87,7 +88,7 @@ def timeline_region(delivery_id: str) -> Response:
     """Refresh the timeline."""
     found = _story(read_id(delivery_id, "delivery"))
     delivery, told = found["delivery"], found["timeline"]
-    version = (delivery.seq, len(told.fenced), found["is_paused"], str(g.actor.role))
+    version = (delivery.seq, len(told.fenced), found["is_held"], str(g.actor.role))
     return render_region("deliveries/show.html", "timeline", version=version, **found)
 
 
@@ -134,7 +135,11 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
     conn = connection()
     delivery = deliveries.get_delivery(conn, delivery_id)
     subscription = db.session.get(Subscription, delivery.subscription_id)
-    is_paused = subscription is not None and subscription.state == "paused"
+    is_paused = (
+        subscription is not None
+        and subscription.state == "paused"
+        and subscription.removed_at is None
+    )
     told = timeline.build(
         deliveries.read_trail(conn, delivery_id),
         delivery=delivery,
@@ -151,7 +156,7 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
         "shares": story.shares(told),
         "text": timeline_text.as_text(told.rows, told.fenced),
         "actions": possible,
-        "is_paused": is_paused,
+        "is_held": is_paused and delivery.current_state in WAITING,
     }
 
 

@@ -260,6 +260,23 @@ def test_forwarded_headers_count_only_from_our_proxies(
     assert behind.get("/login", headers=forwarded).status_code == 400
 
 
+def test_only_what_waits_for_a_paused_subscription_is_called_held(
+    viewer: FlaskClient, stage: Stage
+) -> None:
+    sub = stage.subscription()
+    (waiting,), (dead,) = stage.deliveries(sub.id), stage.dead(sub.id, 1)
+    pause = "UPDATE webhook_subscriptions SET state = 'paused', paused_reason = 'theirs', "
+    stage.conn.execute(f"{pause} paused_at = fencepost_now()")
+    assert "is held until its subscription is resumed (theirs)" in page(viewer, waiting)
+    assert "is held" not in page(viewer, dead)
+    stage.conn.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
+    assert "is held" not in page(viewer, waiting)
+
+
+def page(client: FlaskClient, delivery: UUID) -> str:
+    return client.get(f"/deliveries/{delivery}").text
+
+
 def test_health_and_metrics(app: Flask, viewer: FlaskClient, stage: Stage) -> None:
     stage.dead(stage.subscription().id, 3)
     anybody = app.test_client()
