@@ -124,7 +124,7 @@ class Worker:
         replay = ReplayStep(
             self._link("replay", statement_limit=STATEMENT_LIMIT), on_new=self._wake_claim
         )
-        upkeep = Upkeep(self._link("upkeep"), worker_id=self.worker_id)
+        upkeep = Upkeep(self._link("upkeep"))
         self._claim_loop = Loop("claim", claim, chance=chance)
         self._settle_loop = Loop("settle", self._settle, chance=chance)
         self._heartbeat_loop = Loop("heartbeat", self._heartbeat, chance=chance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from queue import Empty, SimpleQueue
@@ -14,7 +14,14 @@ import psycopg
 from psycopg import Connection
 
 from fencepost.states import Cause, State
-from fencepost.store.settlements import Settled, Settlement, note_health, settle_many
+from fencepost.store.settlements import (
+    Settled,
+    Settlement,
+    note_health,
+    pause_failing,
+    pause_gone,
+    settle_many,
+)
 from worker import hooks, metrics
 from worker.link import Link
 from worker.roster import Roster
@@ -55,6 +62,7 @@ class Settle:
         self._queue: SimpleQueue[Settlement] = SimpleQueue()
         self._batch: list[Settlement] = []
         self._health: dict[UUID, tuple[bool, float]] = {}
+        self._still_to_pause: set[UUID] = set()
 
     def put(self, settlement: Settlement) -> None:
         """Take one settlement; never blocks. The roster bounds how many there can be."""
@@ -66,8 +74,16 @@ class Settle:
         That is safe: each row is guarded by its lease, and one that was written by a
         try whose answer was lost is known again.
         """
-        if not self._batch and not self._collect():
-            return 0
+        if self._batch or self._collect():
+            self._write()
+        if self._still_to_pause:
+            with self._link.use() as conn:
+                self._still_to_pause = pause_gone(
+                    conn, self._still_to_pause, worker_id=self._worker_id
+                )
+        return 0
+
+    def _write(self) -> None:
         with self._link.use() as conn:
             try:
                 settled = settle_many(conn, self._batch, worker_id=self._worker_id)
@@ -79,15 +95,23 @@ class Settle:
             self._roster.drop(item.lease for item in done)
             self._on_settled()
             self._report(settled)
+            self._still_to_pause |= {row.still_to_pause for row in settled if row.still_to_pause}
             hooks.reach("settled", settled)
-            note_health(
-                conn,
-                failing=[id_ for id_, is_failing in health.items() if is_failing],
-                succeeding=[id_ for id_, is_failing in health.items() if not is_failing],
-            )
-        until = self._clock() + HEALTH_MEMORY.total_seconds()
+            self._note_health(conn, health)
+
+    def _note_health(self, conn: Connection[Any], health: Mapping[UUID, bool]) -> None:
+        if not health:
+            return
+        failing = [id_ for id_, is_failing in health.items() if is_failing]
+        note_health(conn, failing=failing, succeeding=health.keys() - set(failing))
+        if failing:
+            for subscription_id in pause_failing(conn, failing, worker_id=self._worker_id):
+                log.warning("subscription.paused reason=failing subscription=%s", subscription_id)
+        now = self._clock()
+        until = now + HEALTH_MEMORY.total_seconds()
+        # What is no longer believed is forgotten: subscriptions come and go.
+        self._health = {id_: known for id_, known in self._health.items() if known[1] > now}
         self._health.update((id_, (is_failing, until)) for id_, is_failing in health.items())
-        return 0
 
     def _collect(self) -> bool:
         """Wait for one settlement, and take what else is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -68,12 +68,15 @@ class Settled:
         fenced: refused and noted: the lease was not ours any more.
             Neither of the two: it had been written before, by a try whose answer was lost.
         paused: it paused its subscription.
+        still_to_pause: the subscription that it could not pause: it was paused already, or
+            somebody has it locked; for ``pause_gone``.
     """
 
     id: UUID
     settled: bool
     fenced: bool
     paused: bool
+    still_to_pause: UUID | None
 
 
 def settle_many(
@@ -133,6 +136,13 @@ def _detail(item: Settlement) -> Iterable[tuple[str, object]]:
     yield from item.detail.items()
 
 
+def pause_gone(conn: Connection[Any], ids: Collection[UUID], *, worker_id: str) -> set[UUID]:
+    """Pause subscriptions whose endpoints are gone; give those that are locked even now."""
+    with conn.cursor(row_factory=scalar_row) as cur:
+        rows = cur.execute(_SQL.pause_gone, {"worker_id": worker_id, "ids": list(ids)})
+        return set(rows.fetchall())
+
+
 def note_health(
     conn: Connection[Any], *, failing: Iterable[UUID], succeeding: Iterable[UUID]
 ) -> None:
@@ -144,8 +154,20 @@ def note_health(
 
 
 def pause_failing(
-    conn: Connection[Any], *, worker_id: str, after: timedelta = timedelta(days=5)
+    conn: Connection[Any],
+    ids: Collection[UUID],
+    *,
+    worker_id: str,
+    after: timedelta = timedelta(days=5),
 ) -> list[str]:
-    """Pause the subscriptions that have failed for too long; give their ids."""
+    """Pause those of these subscriptions that have failed for too long; give their ids.
+
+    Args:
+        conn: the caller commits.
+        ids: have failed just now, and are noted.
+        worker_id: for the log of actions.
+        after: how long without one success is too long.
+    """
+    params = {"worker_id": worker_id, "ids": list(ids), "after": after}
     with conn.cursor(row_factory=scalar_row) as cur:
-        return cur.execute(_SQL.pause_failing, {"worker_id": worker_id, "after": after}).fetchall()
+        return cur.execute(_SQL.pause_failing, params).fetchall()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from psycopg import Connection
 
@@ -24,7 +25,7 @@ from fencepost.store.leases import (
     reap_expired,
     renew_many,
 )
-from fencepost.store.settlements import Settled, Settlement, settle_many
+from fencepost.store.settlements import Settled, Settlement, pause_gone, settle_many
 from worker.roster import Roster
 
 LEASE = timedelta(seconds=30)
@@ -156,7 +157,7 @@ def test_a_lease_found_lost_leaves_its_successor_alone() -> None:
         Claimed(Lease(id_, "a", token), uuid4(), "x", sub, 0, 0, 5, None, is_suspect=False)
         for token in (1, 2)
     )
-    board.take([old, new], now=None, until=9)  # type: ignore[arg-type]
+    board.take([old, new], now=datetime(2026, 11, 30, tzinfo=UTC), until=9)
     assert board.lose([old.lease]) == [old.lease]
     assert board.to_renew() == [new.lease]
 
@@ -218,3 +219,65 @@ def test_what_waits_for_a_removed_subscription_is_not_waited_for(db: Connection[
         "UPDATE webhook_subscriptions SET removed_at = fencepost_now() WHERE id = %s", (sub,)
     )
     assert {one.lease.delivery_id for one in claim(db)} == ids
+
+
+# a subscription that somebody has in hand
+
+
+def test_a_locked_subscription_holds_up_no_outcome_and_is_paused_afterwards(db_url: str) -> None:
+    with psycopg.connect(db_url, autocommit=True) as conn, psycopg.connect(db_url) as operator:
+        conn.execute("SET lock_timeout = '2s'")
+        gone, well = make_subscription(conn), make_subscription(conn)
+        make_deliveries(conn, gone)
+        make_deliveries(conn, well)
+        claims = claim(conn)
+        attempt(conn, *claims)
+        operator.execute("SELECT FROM webhook_subscriptions WHERE id = %s FOR UPDATE", (gone,))
+        rows = settle(
+            conn,
+            *(
+                Settlement(
+                    one.lease, State.ATTEMPTED, Cause.REJECT, status=410, reason="x", pauses=True
+                )
+                if one.subscription_id == gone
+                else delivered(one.lease)
+                for one in claims
+            ),
+        )
+        assert [row.settled for row in rows] == [True, True]
+        assert {row.still_to_pause for row in rows} == {gone, None}
+        assert pause_gone(conn, [gone], worker_id="a") == {gone}
+        operator.rollback()
+        assert pause_gone(conn, [gone], worker_id="a") == set()
+        assert pause_gone(conn, [gone], worker_id="a") == set()
+        found = conn.execute("SELECT id, state FROM webhook_subscriptions ORDER BY id").fetchall()
+        assert found == [(gone, "paused"), (well, "active")]
+        row = conn.execute("SELECT count(*) FROM webhook_operator_actions").fetchone()
+        assert row == (1,)
+
+
+def test_two_workers_that_hear_410_from_the_same_two_never_wait_for_each_other(
+    db_url: str,
+) -> None:
+    with psycopg.connect(db_url) as a, psycopg.connect(db_url) as b:
+        for sub in [make_subscription(a) for _ in range(2)]:
+            make_deliveries(a, sub, 2)
+        a.commit()
+        for conn in (a, b):
+            conn.execute("SET lock_timeout = '2s'")
+        for conn, name in ((a, "a"), (b, "b")):
+            claims = claim(conn, name, share=1)
+            attempt(conn, *claims)
+            conn.commit()
+            gone = [
+                Settlement(
+                    one.lease, State.ATTEMPTED, Cause.REJECT, status=410, reason="x", pauses=True
+                )
+                for one in claims
+            ]
+            # The first has not committed yet when the second settles.
+            assert all(row.settled for row in settle(conn, *gone))
+        a.commit()
+        b.commit()
+        row = a.execute("SELECT count(*) FROM webhook_operator_actions").fetchone()
+        assert row == (2,)

@@ -441,27 +441,34 @@ def test_an_operators_pause_keeps_its_reason(db: Connection[Any]) -> None:
     ).fetchone() == ("by dana",)
 
 
-def test_five_days_of_failures_without_a_success_pause_once(db: Connection[Any]) -> None:
-    failing, mended, fresh = (make_subscription(db) for _ in range(3))
+def test_a_failure_after_five_days_without_a_success_pauses_once(db: Connection[Any]) -> None:
+    failing, mended, fresh = ids = [make_subscription(db) for _ in range(3)]
     note_health(db, failing=[failing, mended], succeeding=[])
     pass_time(db, 4 * 86_400)
-    note_health(db, failing=[failing, mended, fresh], succeeding=[])
+    note_health(db, failing=ids, succeeding=[])
     note_health(db, failing=[], succeeding=[mended])
-    assert pause_failing(db, worker_id="a") == []
+    assert pause_failing(db, ids, worker_id="a") == []
     pass_time(db, 5 * 86_400 + 1)
-    assert pause_failing(db, worker_id="a") == [str(failing)]
-    assert pause_failing(db, worker_id="a") == []
+    assert pause_failing(db, ids, worker_id="a") == [str(failing)]
+    assert pause_failing(db, ids, worker_id="a") == []
     states = dict(db.execute("SELECT id, state FROM webhook_subscriptions").fetchall())
-    assert {id_: states[id_] for id_ in (failing, mended, fresh)} == {
+    assert {id_: states[id_] for id_ in ids} == {
         failing: "paused", mended: "active", fresh: "active",
     }  # fmt: skip
+
+
+def test_one_failure_and_then_silence_pauses_nothing(db: Connection[Any]) -> None:
+    quiet, other = make_subscription(db), make_subscription(db)
+    note_health(db, failing=[quiet], succeeding=[])
+    pass_time(db, 6 * 86_400)
+    assert pause_failing(db, [other], worker_id="a") == []
 
 
 def test_one_paused_by_hand_is_not_paused_again(db: Connection[Any]) -> None:
     sub = make_subscription(db, state="paused", paused_reason="by dana")
     note_health(db, failing=[sub], succeeding=[])
     pass_time(db, 6 * 86_400)
-    assert pause_failing(db, worker_id="a") == []
+    assert pause_failing(db, [sub], worker_id="a") == []
 
 
 def test_a_heartbeat_extends_both_held_states_and_finds_what_is_lost(

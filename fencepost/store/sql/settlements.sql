@@ -67,11 +67,19 @@ kept AS (
     INSERT INTO webhook_responses (delivery_id, attempt, sealed, created_at)
     SELECT m.id, m.attempt_count, m.response, t.now FROM moved m CROSS JOIN t WHERE m.response IS NOT NULL
 ),
+-- SKIP LOCKED: who has one subscription in hand must not hold up what came of all others. It is paused later.
+gone AS MATERIALIZED (
+    SELECT s.id
+      FROM webhook_subscriptions s
+     WHERE s.id IN (SELECT m.subscription_id FROM moved m WHERE m.pauses)
+       AND s.state = 'active' AND s.removed_at IS NULL          -- guard: paused once
+       FOR NO KEY UPDATE OF s SKIP LOCKED
+),
 paused AS (
     UPDATE webhook_subscriptions s
        SET state = 'paused', paused_reason = 'the endpoint answered 410 Gone', paused_at = t.now, updated_at = t.now
-      FROM (SELECT DISTINCT subscription_id FROM moved WHERE pauses) m CROSS JOIN t
-     WHERE s.id = m.subscription_id AND s.state = 'active' AND s.removed_at IS NULL   -- guard: paused once
+      FROM gone g CROSS JOIN t
+     WHERE s.id = g.id
     RETURNING s.id, s.paused_reason
 ),
 noted AS (
@@ -100,7 +108,8 @@ fenced AS (
     ON CONFLICT ON CONSTRAINT webhook_fenced_writes_once DO NOTHING
     RETURNING delivery_id, fencing_token
 )
-SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p.id IS NOT NULL AS paused
+SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p.id IS NOT NULL AS paused,
+       CASE WHEN m.pauses AND p.id IS NULL THEN m.subscription_id END AS still_to_pause
   FROM i
   LEFT JOIN moved m ON m.id = i.id AND m.fencing_token = i.token
   LEFT JOIN fenced f ON f.delivery_id = i.id AND f.fencing_token = i.token
@@ -117,17 +126,54 @@ DELETE FROM webhook_failing_subscriptions f
          WHERE f.subscription_id = ANY (%(ids)s) ORDER BY f.subscription_id FOR UPDATE SKIP LOCKED) g
  WHERE f.subscription_id = g.subscription_id;
 
--- name: pause_failing
--- Failing without one success for five days. The note is the start; a newer one is a newer start.
+-- name: pause_gone
+-- Those that settle_many found locked. Ends with the ids that are locked even now.
 WITH
 t AS MATERIALIZED (SELECT fencepost_now() AS now),
+gone AS MATERIALIZED (
+    SELECT s.id
+      FROM webhook_subscriptions s
+     WHERE s.id = ANY (%(ids)s) AND s.state = 'active' AND s.removed_at IS NULL         -- guard: paused once
+       FOR NO KEY UPDATE OF s SKIP LOCKED
+),
+paused AS (
+    UPDATE webhook_subscriptions s
+       SET state = 'paused', paused_reason = 'the endpoint answered 410 Gone', paused_at = t.now, updated_at = t.now
+      FROM gone g CROSS JOIN t
+     WHERE s.id = g.id
+    RETURNING s.id, s.paused_reason
+),
+noted AS (
+    INSERT INTO webhook_operator_actions (actor, action, target, params, affected, outcome)
+    SELECT 'worker ' || %(worker_id)s, 'subscription.pause', p.id::text,
+           jsonb_build_object('reason', p.paused_reason), 1, 'done'
+      FROM paused p
+)
+SELECT s.id
+  FROM webhook_subscriptions s
+ WHERE s.id = ANY (%(ids)s) AND s.state = 'active' AND s.removed_at IS NULL
+   AND NOT EXISTS (SELECT FROM paused p WHERE p.id = s.id);
+
+-- name: pause_failing
+-- Failing without one success for five days, of those that have failed just now: silence is no failure.
+-- The note is the start; a newer one is a newer start. Who is locked is paused at a later failure.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+failing AS MATERIALIZED (
+    SELECT s.id, f.since
+      FROM webhook_subscriptions s
+      JOIN webhook_failing_subscriptions f ON f.subscription_id = s.id
+     CROSS JOIN t
+     WHERE s.id = ANY (%(ids)s) AND f.since <= t.now - %(after)s::interval
+       AND s.state = 'active' AND s.removed_at IS NULL                                -- guard: paused once
+       FOR NO KEY UPDATE OF s SKIP LOCKED
+),
 paused AS (
     UPDATE webhook_subscriptions s
        SET state = 'paused', paused_at = t.now, updated_at = t.now,
            paused_reason = 'failing without one success since ' || to_char(f.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'
-      FROM webhook_failing_subscriptions f CROSS JOIN t
-     WHERE s.id = f.subscription_id AND f.since <= t.now - %(after)s::interval
-       AND s.state = 'active' AND s.removed_at IS NULL                                -- guard: paused once
+      FROM failing f CROSS JOIN t
+     WHERE s.id = f.id
     RETURNING s.id, s.paused_reason
 ),
 forgotten AS (
