@@ -66,6 +66,10 @@ class Link:
                 self.close()
                 text = " ".join(str(error).split())
                 raise DatabaseUnavailableError(f"The database went away: {text}") from error
+            if isinstance(error, psycopg.errors.FeatureNotSupported):
+                # "cached plan must not change result type": a migration changed a column under
+                # a prepared statement, which fails for ever; a fresh connection prepares anew.
+                self.close()
             raise
 
     def close(self) -> None:

@@ -28,6 +28,12 @@ _SESSION = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "15s",
     "client_connection_check_interval": "5s",
+    # What the statements were written for, whatever the database's own defaults are.
+    "default_transaction_isolation": "read committed",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "jit": "off",
 }
 
 
@@ -81,6 +87,12 @@ def configure(conn: Connection[Any], *, role: Role, schema: str) -> None:
             " FROM unnest(%s::text[], %s::text[]) AS s(name, setting)",
             (list(settings), list(settings.values())),
         )
+        if role == "worker":
+            # A token must be durable before it is used, or a crash hands it out twice.
+            conn.execute(
+                "SELECT set_config('synchronous_commit', 'on', false)"
+                " WHERE current_setting('synchronous_commit') = 'off'"
+            )
 
 
 def open_pool(
