@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 USER_AGENT = f"Fencepost/{__version__}"
 
+UNJUDGED_DELAY = timedelta(minutes=1)
+"""Before a request is sent again whose outcome a defect of ours kept from being judged."""
+
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
@@ -69,15 +72,15 @@ def outgoing(prepared: Prepared, attempted: Attempted) -> Outgoing:
     )
 
 
-def unsent(prepared: Prepared) -> Settlement:
-    """Give back an attempt whose request never left: the database went away around its row."""
+def unsent(prepared: Prepared, why: str) -> Settlement:
+    """Give back an attempt whose row is written and whose request never left."""
     return Settlement(
         prepared.claimed.lease,
         State.ATTEMPTED,
         Cause.RETRY,
         delay=timedelta(),
         error=ErrorClass.LOCAL_ERROR,
-        message="the database went away before the request could leave",
+        message=f"{why} before the request could leave",
         reason="local_error",
         is_ours=True,
     )
@@ -131,35 +134,33 @@ class Sender:
     def _answered(self, flight: InFlight, reply: Reply) -> None:
         hooks.reach("answered", flight)
         was_lost = self._roster.hand_over(flight.prepared.claimed.lease)
-        settlement = judge(flight, reply, chance=self._chance, was_lost=was_lost)
-        response = self._seal_response(flight, reply, settlement)
-        if response is not None:
-            settlement = replace(settlement, response=response)
+        try:
+            settlement = judge(flight, reply, chance=self._chance, was_lost=was_lost)
+        except Exception:  # a policy that nobody foresaw must not keep the lease in the roster
+            log.exception("delivery.unjudged delivery=%s", flight.attempted.id)
+            settlement = unjudged(flight, reply)
+        self._settle(self._with_response(flight, reply, settlement))
         _report(flight, settlement)
-        self._settle(settlement)
         self._on_free()
 
-    def _seal_response(
-        self, flight: InFlight, reply: Reply, settlement: Settlement
-    ) -> bytes | None:
+    def _with_response(self, flight: InFlight, reply: Reply, settlement: Settlement) -> Settlement:
+        """Add what is to be kept of the answer, sealed."""
         if reply.status is None or self._keep == "none":
-            return None
+            return settlement
         if settlement.cause is Cause.SUCCEED and self._keep != "all":
-            return None
+            return settlement
         kept = {
             "status": reply.status,
             "headers": reply.headers,
             "body": base64.b64encode(reply.body).decode(),
             "is_truncated": reply.body_truncated,
         }
-        return self._keyring.seal(
+        attempted = flight.attempted
+        sealed = self._keyring.seal(
             json.dumps(kept).encode(),
-            context=(
-                "response",
-                str(flight.attempted.id),
-                str(flight.attempted.attempt_count),
-            ),
+            context=("response", str(attempted.id), str(attempted.attempt_count)),
         )
+        return replace(settlement, response=sealed)
 
 
 def judge(
@@ -187,6 +188,22 @@ def judge(
         is_ours=outcome.error is ErrorClass.LOCAL_ERROR,
         pauses=outcome.pauses,
         was_aborted=was_lost and reply.status is None,
+    )
+
+
+def unjudged(flight: InFlight, reply: Reply) -> Settlement:
+    """End an attempt whose outcome our own code could not judge; it does not count."""
+    return Settlement(
+        flight.prepared.claimed.lease,
+        State.ATTEMPTED,
+        Cause.RETRY,
+        delay=UNJUDGED_DELAY,
+        status=reply.status,
+        latency_ms=reply.latency_ms,
+        error=ErrorClass.LOCAL_ERROR,
+        message="this version cannot judge the outcome; see its log",
+        reason="local_error",
+        is_ours=True,
     )
 
 

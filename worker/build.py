@@ -6,7 +6,6 @@ import logging
 import random
 import secrets
 import threading
-import time
 from datetime import timedelta
 
 from fencepost import __version__
@@ -18,10 +17,11 @@ from fencepost.store.registry import Beat, beat
 from worker import metrics
 from worker.attempt import Sender
 from worker.claim import Claim
+from worker.clock import elapsed
 from worker.fanout import FanOut
 from worker.heartbeat import Heartbeat
 from worker.link import Link
-from worker.loop import Loop, pause_after
+from worker.loop import LONGEST_PAUSE, Loop, Step, pause_after
 from worker.prepare import Preparer
 from worker.reaper import Reaper
 from worker.replay import STATEMENT_LIMIT, ReplayStep
@@ -58,7 +58,6 @@ class Worker:
         keyring, endpoint_keyring = settings.keyring(), settings.endpoint_keyring()
         lease = timedelta(seconds=settings.lease_seconds)
         chance = self._chance = random.SystemRandom()
-        clock = time.monotonic
         self._links: list[Link] = []
         self._state = "running"
         self._is_stopping = threading.Event()
@@ -68,14 +67,14 @@ class Worker:
             concurrency=settings.concurrency,
             share=settings.max_in_flight_per_subscription,
             backlog=4 * settings.concurrency,
-            clock=clock,
+            clock=elapsed,
         )
         self._settle = Settle(
             self._link("settle"),
             worker_id=self.worker_id,
             roster=self.roster,
             on_settled=self._wake_claim,
-            clock=clock,
+            clock=elapsed,
         )
         sender = Sender(
             self._transport,
@@ -93,9 +92,9 @@ class Worker:
             roster=self.roster,
             abort=self._abort,
             describe=self._describe,
-            clock=clock,
+            clock=elapsed,
         )
-        claim = Claim(
+        self._claim = Claim(
             self._link("claim"),
             worker_id=self.worker_id,
             lease=lease,
@@ -106,7 +105,7 @@ class Worker:
             may_claim=lambda: self._heartbeat.is_fresh,
             is_stopping=self._is_stopping.is_set,
             patience=self._patience,
-            clock=clock,
+            clock=elapsed,
             chance=chance,
         )
         fan_out = FanOut(
@@ -119,21 +118,22 @@ class Worker:
             self._link("reaper"),
             worker_id=self.worker_id,
             lease=lease,
+            may_reap=lambda: self._heartbeat.is_fresh,
             on_new=self._wake_claim,
         )
         replay = ReplayStep(
             self._link("replay", statement_limit=STATEMENT_LIMIT), on_new=self._wake_claim
         )
         upkeep = Upkeep(self._link("upkeep"))
-        self._claim_loop = Loop("claim", claim, chance=chance)
-        self._settle_loop = Loop("settle", self._settle, chance=chance)
-        self._heartbeat_loop = Loop("heartbeat", self._heartbeat, chance=chance)
+        self._claim_loop = self._loop("claim", self._claim)
+        self._settle_loop = self._loop("settle", self._settle)
+        self._heartbeat_loop = self._loop("heartbeat", self._heartbeat)
         self._intake = [
             self._claim_loop,
-            Loop("fanout", fan_out, chance=chance),
-            Loop("reaper", reaper, chance=chance),
-            Loop("replay", replay, chance=chance),
-            Loop("upkeep", upkeep, chance=chance),
+            self._loop("fanout", fan_out),
+            self._loop("reaper", reaper),
+            self._loop("replay", replay),
+            self._loop("upkeep", upkeep),
         ]
 
     def run(self, stop: threading.Event) -> int:
@@ -187,6 +187,12 @@ class Worker:
             loop.stop()
         for loop in self._intake:
             loop.join(self._patience)
+        if not self._claim.is_done:
+            finish = self._loop("finish", self._claim.finish)
+            finish.start()
+            self._claim.is_finished.wait(self._patience)
+            finish.stop()
+            finish.join(DRAIN_MARGIN)
         self._heartbeat_loop.wake()
         is_empty = self.roster.wait_empty(self._patience)
         self._transport.close(wait=0)
@@ -198,10 +204,18 @@ class Worker:
         if not is_empty:
             log.error("worker.left_work worker=%s", self.worker_id)
             return 1
-        with self._link("stop").use() as conn:
-            beat(conn, self._describe())
+        try:
+            with self._link("stop").use() as conn:
+                beat(conn, self._describe())
+        except DatabaseUnavailableError:  # nothing is left undone: the registry is for people
+            log.warning("database.away loop=stop")
         log.info("worker.stopped worker=%s", self.worker_id)
         return 0
+
+    def _loop(self, name: str, step: Step) -> Loop:
+        # After an outage answers and heartbeats must be written before a reaper stops waiting.
+        longest = min(LONGEST_PAUSE, self._settings.lease_seconds / 6)
+        return Loop(name, step, chance=self._chance, longest_pause=longest)
 
     def _link(self, name: str, *, statement_limit: timedelta | None = None) -> Link:
         if self._settings.database_url is None:

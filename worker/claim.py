@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 
-from fencepost.store.leases import FIRST, Claimed, attempt_many, claim_due
+from fencepost.store.leases import FIRST, Claimed, Claims, attempt_many, claim_due
 from fencepost.store.settlements import Settlement
 from worker import hooks, metrics
 from worker.attempt import Sender, unsent
 from worker.link import Link
-from worker.prepare import Prepared, Preparer, set_aside_draining
+from worker.prepare import Prepared, Preparer, set_aside_draining, set_aside_unsupported
 from worker.roster import Roster
 
 IDLE_SECONDS = 0.25
@@ -74,13 +76,17 @@ class Claim:
         self._chance = chance
         self._cursor = FIRST
         self._pass_is_idle = True
+        self._taken: Sequence[Claimed] = ()
+        self._until = 0.0
         self._unsure: list[Prepared] = []
+        self.is_finished = threading.Event()
+        """Set by ``finish`` once nothing is left."""
 
     def __call__(self) -> float:
         """Start one batch; again at once while there is more that could be started."""
-        if self._unsure:
+        if not self.is_done:
             with self._link.use() as conn:
-                self._send(conn)
+                self._go_on(conn)
         if not self._may_claim():
             return FULL_SECONDS
         room = self._roster.room(LARGEST_BATCH)
@@ -103,29 +109,58 @@ class Claim:
                 is_over = found.cursor == FIRST and self._pass_is_idle
                 return IDLE_SECONDS if is_over else 0
             self._pass_is_idle = False
-            self._roster.take(found.claimed, now=found.now, until=self._clock() + self._patience)
-            try:
-                self._start(conn, found.claimed)
-            except BaseException:
-                # What has not left by now stays unsent: its lease runs out and is taken back.
-                kept = {one.claimed.lease for one in self._unsure}
-                self._roster.drop_unsent(
-                    claimed.lease for claimed in found.claimed if claimed.lease not in kept
-                )
-                raise
+            self._take(found)
+            self._go_on(conn)
         return 0
 
-    def _start(self, conn: Connection[Any], claims: Sequence[Claimed]) -> None:
-        hooks.reach("claimed", claims)
+    def finish(self) -> float:
+        """Claim nothing more; bring what is in hand to its end, and then set ``is_finished``."""
+        if not self.is_done:
+            with self._link.use() as conn:
+                self._go_on(conn)
+        self.is_finished.set()
+        return FULL_SECONDS
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing that it claimed still waits to be prepared or sent."""
+        return not (self._taken or self._unsure)
+
+    def _take(self, found: Claims) -> None:
+        self._until = self._clock() + self._patience
+        self._roster.take(found.claimed, now=found.now, until=self._until)
+        self._taken = found.claimed
+        hooks.reach("claimed", found.claimed)
+
+    def _go_on(self, conn: Connection[Any]) -> None:
+        """Bring what is in hand on its way, from where the database went away last time."""
+        if self._taken:
+            self._prepare(conn)
+        if self._unsure:
+            self._send(conn)
+
+    def _prepare(self, conn: Connection[Any]) -> None:
+        claims = self._taken
         if self._is_stopping():
+            self._taken = ()
             self._end(set_aside_draining(claims))
             return
-        ready, set_aside = self._preparer.prepare(conn, claims)
+        try:
+            ready, set_aside = self._preparer.prepare(conn, claims)
+        except (psycopg.OperationalError, psycopg.errors.FeatureNotSupported):
+            # The server is away or slow, or the connection's plans are of an older schema (see
+            # ``Link``): kept and tried again, as long as the leases last.
+            if self._clock() > self._until:
+                self._taken = ()
+                self._roster.drop(claimed.lease for claimed in claims)
+            raise
+        except Exception:
+            # Left to run out, leases would make suspects of deliveries that did nothing.
+            self._taken = ()
+            self._end(set_aside_unsupported(claims))
+            raise
+        self._taken, self._unsure = (), ready
         self._end(set_aside)
-        if not ready:
-            return
-        self._unsure = ready
-        self._send(conn)
 
     def _send(self, conn: Connection[Any]) -> None:
         """Record the attempts, and let their requests leave.
@@ -133,7 +168,7 @@ class Claim:
         When the database goes away here, nobody knows what it has recorded: the batch is
         kept, and this is called again.
         """
-        ready = self._unsure
+        ready, began = self._unsure, self._clock()
         attempted = attempt_many(
             conn,
             [
@@ -147,20 +182,25 @@ class Claim:
             worker_id=self._worker_id,
             lease=self._lease,
         )
-        self._unsure = []
         hooks.reach("attempted", attempted)
+        self._unsure = []
+        now = self._clock()
+        # Stopped since then for as long as a lease lasts: another may be sending them by now.
+        is_late = now - began >= self._lease.total_seconds()
         for one in ready:
             row = attempted.get(one.claimed.lease.delivery_id)
             if row is None:
                 metrics.FENCED_OUT.inc()
                 self._roster.drop([one.claimed.lease])  # lost meanwhile: refused and noted
             elif row.is_repeat:
-                self._end([unsent(one)])
+                self._end([unsent(one, "the database went away")])
+            elif is_late:
+                self._end([unsent(one, "the lease ran out")])
             else:
-                self._roster.mark_sent(one.claimed.lease)
+                self._roster.extend(one.claimed.lease, until=now + self._patience)
                 self._sender.send(one, row)
 
-    def _end(self, settlements: list[Settlement]) -> None:
+    def _end(self, settlements: Iterable[Settlement]) -> None:
         for settlement in settlements:
             self._roster.hand_over(settlement.lease)
             self._settle(settlement)

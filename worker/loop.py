@@ -15,9 +15,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between tries while something is wrong: doubled each time, up to the longest."""
 
 
-def pause_after(failures: int, chance: random.Random) -> float:
+def pause_after(failures: int, chance: random.Random, *, longest: float = LONGEST_PAUSE) -> float:
     """Give the seconds to wait after so many failures in a row, from 1."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * chance.uniform(0.5, 1)
+    return min(longest, FIRST_PAUSE * 2.0 ** min(failures - 1, 10)) * chance.uniform(0.5, 1)
 
 
 class Step(Protocol):
@@ -38,6 +38,7 @@ class Loop:
         name: of the thread, and in the log.
         step: what to call.
         chance: spreads the pauses of many workers.
+        longest_pause: seconds between tries while something is wrong.
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class Loop:
         step: Step,
         *,
         chance: random.Random,
+        longest_pause: float = LONGEST_PAUSE,
     ) -> None:
         self.name = name
         self._step = step
         self._chance = chance
+        self._longest_pause = longest_pause
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -85,7 +88,7 @@ class Loop:
                 pause = self._step()
             except Exception as error:  # noqa: BLE001 - a worker outlives every fault of a step
                 failures += 1
-                pause = pause_after(failures, self._chance)
+                pause = pause_after(failures, self._chance, longest=self._longest_pause)
                 self._report(error, failures, pause)
             else:
                 if failures:

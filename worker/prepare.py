@@ -34,6 +34,11 @@ RELEASE_DELAYS = {
 }
 """How long a delivery that cannot be sent now is left alone."""
 
+MOST_OPENED = 10_000
+"""How many opened endpoints a process remembers; the oldest is forgotten."""
+
+_UNSUPPORTED = "this version cannot prepare it; see its log"
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -108,7 +113,7 @@ class Preparer:
                 )
             except Exception:  # a row that nobody foresaw must not cost its batch mates
                 log.exception("delivery.unprepared delivery=%s", claimed.lease.delivery_id)
-                one = release(claimed, "unsupported", "this version cannot prepare it; see its log")
+                one = release(claimed, "unsupported", _UNSUPPORTED)
             if isinstance(one, Prepared):
                 ready.append(one)
             else:
@@ -171,8 +176,16 @@ class Preparer:
             for secret_id, secret in zip(sealed.secret_ids, sealed.secrets_sealed, strict=True)
         )
         opened = Endpoint(sealed, url, tuple(headers.items()), secrets)
+        self._opened.pop(sealed.id, None)
         self._opened[sealed.id] = opened
+        if len(self._opened) > MOST_OPENED:
+            del self._opened[next(iter(self._opened))]
         return opened
+
+
+def set_aside_unsupported(claims: Iterable[Claimed]) -> list[Settlement]:
+    """Give back a batch that could not be prepared at all, for another worker or a later one."""
+    return [release(claimed, "unsupported", _UNSUPPORTED) for claimed in claims]
 
 
 def set_aside_draining(claims: Iterable[Claimed]) -> list[Settlement]:

@@ -26,18 +26,28 @@ class Reaper:
         link: its connection.
         worker_id: who reaps, for the trail.
         lease: how long leases last.
+        may_reap: False while heartbeats are late: a process that slept would take back its
+            own leases, which its next beat renews.
         on_new: called when deliveries became due.
     """
 
     def __init__(
-        self, link: Link, *, worker_id: str, lease: timedelta, on_new: Callable[[], None]
+        self,
+        link: Link,
+        *,
+        worker_id: str,
+        lease: timedelta,
+        may_reap: Callable[[], bool],
+        on_new: Callable[[], None],
     ) -> None:
         self._link = link
         self._worker_id = worker_id
         self._lease = lease
+        self._may_reap = may_reap
         self._on_new = on_new
         self._seen = 0
         self._holds_until: datetime | None = None
+        self._interval = max(0.2, min(2.0, lease.total_seconds() / 10))
 
     def __call__(self) -> float:
         """Reap one batch; again at once when it was full."""
@@ -51,6 +61,8 @@ class Reaper:
                 if self._holds_until is not None and now < self._holds_until:
                     return min((self._holds_until - now).total_seconds(), 1.0)
                 self._holds_until = None
+            if not self._may_reap():
+                return self._interval
             reaped = reap_expired(conn, worker_id=self._worker_id, batch=BATCH)
         for row in reaped:
             metrics.EXPIRED.inc()
@@ -61,4 +73,4 @@ class Reaper:
         if reaped:
             hooks.reach("reaped", reaped)
             self._on_new()
-        return 0 if len(reaped) == BATCH else max(0.2, min(2.0, self._lease.total_seconds() / 10))
+        return 0 if len(reaped) == BATCH else self._interval

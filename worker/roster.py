@@ -6,11 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from fencepost.model import Lease
 from fencepost.store.leases import Claimed, Room
+
+FULL_MEMORY = timedelta(minutes=10)
+"""How long it is remembered that a subscription's share was used up: every claim carries it."""
 
 
 @dataclass(slots=True)
@@ -22,8 +25,6 @@ class Held:
     """When its own deadline has surely passed, on the local clock: no renewal after it."""
     is_lost: bool = False
     """The heartbeat found that the lease is another's."""
-    is_sent: bool = False
-    """Given to the transport, which will say what came of it."""
     is_settling: bool = False
     """Handed to the settler: it occupies no slot and needs no heartbeat."""
 
@@ -77,6 +78,11 @@ class Roster:
             for one in claimed:
                 self._held[one.lease] = Held(one, until)
                 self._running[one.subscription_id] += 1
+            self._full_at = {
+                id_: full_at
+                for id_, full_at in self._full_at.items()
+                if full_at > now - FULL_MEMORY
+            }
             for subscription_id, held in self._running.items():
                 if held >= self._share:
                     self._full_at[subscription_id] = now
@@ -101,20 +107,10 @@ class Roster:
                     self._release(held.claimed.subscription_id)
             self._changed.notify_all()
 
-    def mark_sent(self, lease: Lease) -> None:
-        """Note that the transport has it."""
+    def extend(self, lease: Lease, *, until: float) -> None:
+        """Renew it until then: a request's deadline runs from its start, not from the claim."""
         with self._changed:
-            self._held[lease].is_sent = True
-
-    def drop_unsent(self, leases: Iterable[Lease]) -> None:
-        """Forget those of a failed batch that neither left nor ended."""
-        with self._changed:
-            idle = [
-                lease
-                for lease in leases
-                if (held := self._held.get(lease)) and not held.is_sent and not held.is_settling
-            ]
-        self.drop(idle)
+            self._held[lease].until = until
 
     def lose(self, leases: Iterable[Lease]) -> list[Lease]:
         """Mark leases as lost; give those that were not yet known to be.

@@ -6,7 +6,7 @@ import random
 import threading
 
 from fencepost.errors import DatabaseUnavailableError
-from worker.loop import Loop
+from worker.loop import LONGEST_PAUSE, Loop, pause_after
 
 LIMIT = 10.0
 
@@ -79,3 +79,10 @@ def test_a_call_to_hurry_does_not_make_a_failing_loop_spin() -> None:
     loop.stop()
     assert loop.join(LIMIT)
     assert len(calls) <= 2
+
+
+def test_pauses_grow_up_to_the_longest() -> None:
+    pauses = [pause_after(failures, random.Random(1)) for failures in (1, 2, 3, 60)]
+    assert pauses == sorted(pauses)
+    assert LONGEST_PAUSE / 2 <= pauses[-1] <= LONGEST_PAUSE
+    assert pause_after(60, random.Random(1), longest=0.5) <= 0.5

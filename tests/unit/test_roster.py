@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 from fencepost.model import Lease
@@ -90,12 +90,19 @@ def test_nothing_is_renewed_past_its_own_deadline() -> None:
     assert board.to_renew() == []
 
 
-def test_of_a_failed_batch_what_has_left_stays() -> None:
-    board, sent, ended, idle = roster(), make(), make(), make()
-    board.take([sent, ended, idle], now=NOW, until=9)
-    board.mark_sent(sent.lease)
-    board.hand_over(ended.lease)
-    board.drop_unsent([sent.lease, ended.lease, idle.lease])
-    assert board.subscription_of(idle.lease) is None
-    assert board.subscription_of(sent.lease) == sent.subscription_id
-    assert board.subscription_of(ended.lease) == ended.subscription_id
+def test_a_request_is_renewed_until_its_own_deadline_not_the_claims() -> None:
+    board, one = roster(now=9.5), make()
+    board.take([one], now=NOW, until=9)
+    board.extend(one.lease, until=20)
+    assert board.to_renew() == [one.lease]
+
+
+def test_it_forgets_who_was_full_long_ago() -> None:
+    board, sub = roster(), uuid4()
+    some = [make(sub), make(sub)]
+    board.take(some, now=NOW, until=9)
+    board.drop(one.lease for one in some)
+    board.take([make()], now=NOW + timedelta(minutes=9), until=9)
+    assert board.room(200).full_at == {sub: NOW}
+    board.take([make()], now=NOW + timedelta(minutes=11), until=9)
+    assert board.room(200).full_at == {}

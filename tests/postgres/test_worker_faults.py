@@ -1,0 +1,187 @@
+"""What a worker makes of a database that is refused, changed, locked or away under it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import Connection, sql
+
+from factories import subscribe, trail
+from fencepost.keyring import Keyring
+from fencepost.store.pool import connect
+from invariants import check
+from line import Line
+from receiver import Receiver
+from waiting import eventually
+from worker import hooks
+from worker.build import Worker
+from workers import WorkerThread
+
+Start = Callable[..., WorkerThread]
+
+
+@pytest.fixture
+def db(superuser_url: str) -> Iterator[Connection[Any]]:
+    with psycopg.connect(superuser_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def run(settings: Any, db_url: str) -> Start:
+    def start(url: str | None = None, **chosen: object) -> WorkerThread:
+        return WorkerThread(Worker(settings(url or db_url, **chosen)))
+
+    return start
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[..., None]]:
+    """Listen to moments of the workers in this process, until the test ends."""
+    moments: list[str] = []
+
+    def begin(moment: str, listener: Callable[[object], None]) -> None:
+        moments.append(moment)
+        hooks.listen(moment, listener)
+
+    yield begin
+    for moment in moments:
+        hooks.listen(moment, lambda _: None)
+
+
+def publish(db: Connection[Any]) -> UUID:
+    row = db.execute("SELECT webhook_publish('invoice.paid', '{}')").fetchone()
+    assert row is not None
+    return UUID(str(row[0]))
+
+
+def wait_for(db: Connection[Any], event_id: UUID, state: str) -> UUID:
+    row = eventually(
+        lambda: db.execute(
+            "SELECT id FROM webhook_deliveries WHERE event_id = %s AND current_state = %s",
+            (event_id, state),
+        ).fetchone()
+    )
+    assert row is not None
+    return UUID(str(row[0]))
+
+
+def test_a_batch_that_cannot_be_prepared_is_given_back_and_makes_no_suspects(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring
+) -> None:
+    with Receiver() as receiver, run(lease_seconds=1):
+        subscribe(db, endpoint_keyring, receiver.url)
+        db.execute("REVOKE SELECT ON webhook_signing_secrets FROM fencepost_worker")
+        event_id = publish(db)
+        id_ = wait_for(db, event_id, "RETRIED")
+        assert trail(db, id_)[2:] == ["LEASED", "RELEASED", "RETRIED"]
+        db.execute("GRANT SELECT ON webhook_signing_secrets TO fencepost_worker")
+        db.execute("UPDATE webhook_deliveries SET next_attempt_at = now()")
+        wait_for(db, event_id, "DELIVERED")
+        check(db, receiver.requests)
+    row = db.execute("SELECT attempt_count, expiries FROM webhook_deliveries").fetchone()
+    assert row == (1, 0)
+
+
+def test_a_column_that_changes_its_type_is_taken_as_it_is(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring
+) -> None:
+    with Receiver() as receiver, run():
+        subscribe(db, endpoint_keyring, receiver.url)
+        for _ in range(8):  # more often than it takes to be prepared by the server
+            wait_for(db, publish(db), "DELIVERED")
+        db.execute("ALTER TABLE webhook_subscriptions ALTER COLUMN config_version TYPE bigint")
+        wait_for(db, publish(db), "DELIVERED")
+        db.execute("ALTER TABLE webhook_deliveries ADD COLUMN note text")
+        wait_for(db, publish(db), "DELIVERED")
+        check(db, receiver.requests)
+
+
+def test_an_outcome_that_cannot_be_judged_is_ours_and_keeps_nothing_held(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring
+) -> None:
+    with Receiver(503) as receiver, run() as running:
+        subscribe(db, endpoint_keyring, receiver.url, backoff_base_seconds=1e300,
+                  backoff_cap_seconds=1e300)  # fmt: skip
+        id_ = wait_for(db, publish(db), "RETRIED")
+        assert running.end() == 0
+    row = db.execute(
+        "SELECT attempt_count - budget_start, last_status, last_error,"
+        " next_attempt_at > now() + interval '30 s' FROM webhook_deliveries WHERE id = %s",
+        (id_,),
+    ).fetchone()
+    assert row == (0, 503, "local_error", True)
+
+
+def test_a_drain_without_a_database_ends_well_when_nothing_is_held(
+    db_url: str, run: Start, listen: Callable[..., None]
+) -> None:
+    has_beaten = threading.Event()
+    listen("beat", lambda _: has_beaten.set())
+    with Line(db_url) as line, run(line.url) as running:
+        assert has_beaten.wait(30)
+        line.cut()
+        began = time.monotonic()
+        assert running.end() == 0
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("is_attempted", [False, True])
+def test_a_drain_ends_what_an_outage_left_in_hand(
+    db: Connection[Any],
+    db_url: str,
+    run: Start,
+    endpoint_keyring: Keyring,
+    listen: Callable[..., None],
+    *,
+    is_attempted: bool,
+) -> None:
+    """Away after the claim, or with the attempt's answer; then it is told to stop."""
+    with Receiver() as receiver, Line(db_url) as line:
+        subscribe(db, endpoint_keyring, receiver.url)
+        if is_attempted:
+            line.lose_the_answer_to("attempt_count = d.attempt_count + 1", then_cut=True)
+        else:
+            listen("claimed", lambda _: line.cut())
+        with run(line.url) as running:
+            event_id = publish(db)
+            eventually(lambda: line.is_cut)
+            running.stop.set()
+            eventually(lambda: "finish" in {thread.name for thread in threading.enumerate()})
+            line.mend()
+            assert running.end() == 0
+        check(db, receiver.requests)
+        assert receiver.requests == []
+    row = db.execute(
+        "SELECT current_state, attempt_count - budget_start, expiries FROM webhook_deliveries"
+        " WHERE event_id = %s",
+        (event_id,),
+    ).fetchone()
+    assert row == ("RETRIED", 0, 0)
+
+
+def test_a_worker_asks_for_what_its_statements_were_written_for(
+    db: Connection[Any], db_url: str
+) -> None:
+    row = db.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    for setting in (
+        "default_transaction_isolation = 'repeatable read'",
+        "synchronous_commit = off",
+        "DateStyle = 'German'",
+        "TimeZone = 'Asia/Kathmandu'",
+    ):
+        db.execute(sql.SQL("ALTER DATABASE {} SET " + setting).format(sql.Identifier(row[0])))
+    with connect(db_url, role="worker") as conn:
+        found = conn.execute(
+            "SELECT current_setting('transaction_isolation'), current_setting('synchronous_commit')"
+        ).fetchone()
+        moment = conn.execute("SELECT '2026-11-30 12:00:00+00'::timestamptz").fetchone()
+    assert found == ("read committed", "on")
+    assert moment is not None
+    assert moment[0].isoformat() == "2026-11-30T12:00:00+00:00"
