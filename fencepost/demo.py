@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any, Final
@@ -50,13 +51,17 @@ def _well(event_id: str, _attempt: int) -> Answer:
     return Answer(200, b'{"received": true}\n', delay=0.005 + 0.06 * _chance(event_id))
 
 
+_THROTTLED, _FAILING, _QUICK = 0.15, 0.6, 0.9  # shares of the requests, adding up
+_TRIES = 2  # that may fail
+
+
 def _flaky(event_id: str, attempt: int) -> Answer:
     luck = _chance(f"{event_id} {attempt}")
-    if attempt == 1 and luck < 0.15:  # noqa: PLR2004 - a share of the events
+    if attempt == 1 and luck < _THROTTLED:
         return Answer(429, b"too many requests\n", headers={"Retry-After": "3"})
-    if attempt < 3 and luck < 0.6:  # noqa: PLR2004
+    if attempt <= _TRIES and luck < _FAILING:
         return Answer(503, b"the upstream is restarting\n", delay=0.02)
-    return Answer(204, delay=0.01 if luck < 0.9 else 1.5)  # noqa: PLR2004
+    return Answer(204, delay=0.01 if luck < _QUICK else 1.5)
 
 
 def _down(_event_id: str, _attempt: int) -> Answer:
@@ -146,6 +151,7 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are two writes
         timeout = 60  # of an idle connection
 
         def do_POST(self) -> None:
@@ -157,7 +163,7 @@ def _handler(
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.status != 204:  # noqa: PLR2004 - which has no body
+            if answer.status != HTTPStatus.NO_CONTENT:
                 self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             self.wfile.write(answer.body)

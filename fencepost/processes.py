@@ -86,6 +86,10 @@ class StopSignal:
         """They asked twice."""
         return self._again.is_set()
 
+    def set(self) -> None:
+        """Stop as if a signal had come."""
+        self._asked.set()
+
     def wait(self, seconds: float) -> bool:
         """Wait for the first signal, at most so long; say whether it has come."""
         return self._asked.wait(seconds)

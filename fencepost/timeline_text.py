@@ -73,7 +73,7 @@ def format_duration(ms: float) -> str:
         return f"{days} d {hour:02d} h"
     if hours:
         return f"{hours} h {minute:02d} m"
-    return f"{minute} m {second:02d} s"
+    return f"{minute} m {second:02d} s" if second else f"{minute} m"
 
 
 def describe(row: TrailRow, *, before: TrailRow | None = None) -> str:

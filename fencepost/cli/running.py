@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from psycopg import Connection
 
 from fencepost.cli.output import say
 from fencepost.cli.schema import prepare
@@ -24,6 +26,8 @@ DRAIN_MARGIN: Final = 30.0
 
 _PATIENCE: Final = 60.0
 """Seconds until dashboard and worker must be ready."""
+
+_LOOK_EVERY: Final = 0.1
 
 
 class StartError(FencepostError):
@@ -80,10 +84,9 @@ def running(environ: Mapping[str, str], *, logs: Path | None = None) -> Iterator
             for name in ("dashboard", "worker")
         ]
         supervisor = Supervisor(programs, say=say)
+        at = Running(settings, supervisor, stop)
         try:
-            supervisor.start()
-            at = Running(settings, supervisor, stop)
-            yield at if _is_ready(at) else None
+            yield at if _start(at) else None
         finally:
             say("Stopping; what is in flight may end. Again to leave at once.")
             patience = settings.deadline_seconds + DRAIN_MARGIN
@@ -118,19 +121,25 @@ def _check_free(settings: Settings) -> None:
             ) from error
 
 
-def _is_ready(at: Running) -> bool:
-    """Wait for the dashboard's answer and the worker's first sign; False: a signal came."""
+def _start(at: Running) -> bool:
+    """Wait for the dashboard's answer and the new worker's first sign; False: a signal came."""
     waited = 0.0
     with open_connection(at.settings, "dashboard") as conn:
-        while not (_answers(at.settings) and read_workers(conn)):
+        before = {worker.worker_id for worker in read_workers(conn)}
+        at.supervisor.start()
+        while not (_answers(at.settings) and _is_working(conn, before)):
             for name, status in at.supervisor.dead:
                 raise StartError(f"{name} {describe_exit(status)}; its output says why")
             if waited >= _PATIENCE:
                 raise StartError(f"not ready after {_PATIENCE:g} s; the output says why")
-            waited += 0.1
-            if at.stop.wait(0.1):
+            waited += _LOOK_EVERY
+            if at.stop.wait(_LOOK_EVERY):
                 return False
     return True
+
+
+def _is_working(conn: Connection[Any], before: set[str]) -> bool:
+    return any(worker.worker_id not in before for worker in read_workers(conn))
 
 
 def _answers(settings: Settings) -> bool:

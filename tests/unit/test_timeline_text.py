@@ -119,7 +119,7 @@ def test_no_rows_are_no_story() -> None:
         (row(0, "RETRIED", delay_ms=0), "Rescheduled, due at once"),
         (
             row(0, "RETRIED", delay_ms=120_000, retry_after="120"),
-            "Rescheduled for +2 m 00 s (the endpoint asked for it: Retry-After 120)",
+            "Rescheduled for +2 m (the endpoint asked for it: Retry-After 120)",
         ),
     ],
 )
