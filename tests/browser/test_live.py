@@ -15,11 +15,17 @@ def live(page: Page) -> None:
     expect(page.locator("#live-pill")).to_have_text("live")
 
 
+def watch(page: Page, path: str) -> None:
+    """Open a page, and wait until its stream is open and its first refresh is over."""
+    with page.expect_response(lambda answer: "/_f/" in answer.url and "/nav" not in answer.url):
+        page.goto(path)
+    live(page)
+
+
 def test_a_timeline_grows_without_a_reload(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     page.evaluate("window.same = true")
     rows = page.locator("#lines tr[data-testid^=row-]")
     expect(rows).to_have_count(2)
@@ -55,8 +61,7 @@ def test_a_refused_write_appears_beside_the_attempt(site: Site, page: Page) -> N
     (delivery,) = stage.deliveries(stage.subscription().id)
     lease = stage.claim(delivery)
     stage.attempt(lease)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     stage.expire(delivery)
     expect(page.get_by_test_id("row-5")).to_contain_text("lease expired")
     stage.settle(lease, 200)
@@ -69,8 +74,7 @@ def test_the_numbers_of_the_overview_follow(site: Site, page: Page) -> None:
     stage = site.stage
     sub = stage.subscription()
     stage.deliveries(sub.id)
-    page.goto("/overview")
-    live(page)
+    watch(page, "/overview")
     tile = page.get_by_test_id("tile-dlq").locator(".value")
     badge = page.locator("#nav-dlq .n")
     before = int(tile.inner_text().replace(",", ""))
@@ -83,8 +87,7 @@ def test_a_list_stays_where_it_is_and_says_what_is_new(site: Site, page: Page) -
     stage = site.stage
     sub = stage.subscription("stays in place")
     first, *_ = stage.deliveries(sub.id, 30)
-    page.goto(f"/deliveries?sub={sub.id}")
-    live(page)
+    watch(page, f"/deliveries?sub={sub.id}")
     link = page.get_by_test_id(f"row-{first}").locator("[data-main]")
     link.focus()
     page.mouse.wheel(0, 300)
@@ -107,8 +110,7 @@ def test_a_list_stays_where_it_is_and_says_what_is_new(site: Site, page: Page) -
 def test_a_pause_stops_every_request(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     page.keyboard.press("p")
     expect(page.locator("#live-pill")).to_have_text("paused")
     eventually(lambda: page.evaluate("!document.querySelector('.htmx-request')"))
@@ -131,8 +133,7 @@ def test_a_restart_of_the_server_is_survived(site: Site, new_page: Callable[...,
         page.allow(known)  # type: ignore[attr-defined]
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     stop(site.process)
     expect(page.locator("#live-pill")).to_have_text(re.compile("reconnecting|polling"))
     stage.send(delivery, 200)
@@ -148,8 +149,7 @@ def test_a_region_that_cannot_be_refreshed_says_how_old_it_is(
     page.allow("503")  # type: ignore[attr-defined]
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     page.route("**/_f/deliveries/**", lambda route: route.fulfill(status=503, body="away"))
     stage.send(delivery, 200)
     banner = page.locator("#alerts")
@@ -169,8 +169,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     page.allow("401")  # type: ignore[attr-defined]
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
-    page.goto(f"/deliveries/{delivery}")
-    live(page)
+    watch(page, f"/deliveries/{delivery}")
     stage.conn.execute("DELETE FROM webhook_sessions")
     stage.send(delivery, 200)
     page.wait_for_url(f"**/login?next=/deliveries/{delivery}")
@@ -179,8 +178,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
 def test_an_events_page_follows_its_fan_out(site: Site, page: Page) -> None:
     stage = site.stage
     event_id = stage.value("SELECT webhook_publish('order.paid', '{}')")
-    page.goto(f"/events/{event_id}")
-    live(page)
+    watch(page, f"/events/{event_id}")
     expect(page.locator("#deliveries")).to_contain_text("Not fanned out yet.")
     stage.conn.execute("DELETE FROM webhook_outbox WHERE event_id = %s", (event_id,))
     stage.deliveries(stage.subscription().id)
