@@ -141,11 +141,21 @@ def _attempted(_: TrailRow, detail: Mapping[str, object]) -> str:
 
 
 def _failed(row: TrailRow, detail: Mapping[str, object]) -> str:
-    latency = _latency(row)
     if row.http_status_code is not None:
-        return f"Endpoint returned HTTP {row.http_status_code}{latency}"
+        said = row.error_message or ""
+        code = str(row.http_status_code)
+        answer = said if said.startswith(code) else code  # with its phrase, or where it leads
+        return f"Endpoint returned HTTP {answer}{_latency(row)}"
     why = f": {row.error_message}" if row.error_message else ""
-    return f"{detail.get('class') or 'failed'}{why}{latency}"
+    return f"{detail.get('class') or 'failed'}{why}{_latency(row)}"
+
+
+_RETRIED_FOR: Final = MappingProxyType(
+    {
+        "retry_after": "the endpoint asked to wait",
+        "local_error": "a fault of our own, which uses no attempt",
+    }
+)
 
 
 def _retried(detail: Mapping[str, object], before: TrailRow | None) -> str:
@@ -153,16 +163,14 @@ def _retried(detail: Mapping[str, object], before: TrailRow | None) -> str:
     delay_ms = delay if isinstance(delay, int | float) else 0
     if delay_ms <= 0:
         return "Rescheduled, due at once"
-    why = ""
-    if detail.get("retry_after"):
-        why = f" (the endpoint asked for it: Retry-After {detail['retry_after']})"
-    elif before is not None and before.state == Fact.FAILED:
-        why = " (backoff with jitter)"
-    return f"Rescheduled for +{format_duration(delay_ms)}{why}"
+    why = _RETRIED_FOR.get(str(detail.get("reason")))
+    if why is None and before is not None and before.state == Fact.FAILED:
+        why = "backoff with jitter"
+    return f"Rescheduled for +{format_duration(delay_ms)}{f' ({why})' if why else ''}"
 
 
-def _delivered(row: TrailRow, detail: Mapping[str, object]) -> str:
-    body = f"; its body was unreadable: {detail['body_error']}" if detail.get("body_error") else ""
+def _delivered(row: TrailRow, _: Mapping[str, object]) -> str:
+    body = f"; its body: {row.error_message}" if row.error_message else ""
     return f"HTTP {_status(row.http_status_code)}{_latency(row)}{body}"
 
 

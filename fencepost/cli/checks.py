@@ -16,7 +16,7 @@ from psycopg import Connection
 from fencepost import __version__
 from fencepost.errors import KeyUnavailableError, SettingsError, UndecryptableError
 from fencepost.settings import Settings
-from fencepost.store import checkup
+from fencepost.store import checkup, publishing
 from fencepost.timeline_text import format_duration
 
 _SKEW: Final = 5.0
@@ -152,6 +152,20 @@ def check_server(conn: Connection[Any]) -> Iterator[Finding]:
     else:
         yield Finding("ok", "clock", "this machine and the database agree")
     yield Finding("ok", "database", f"PostgreSQL {server.version // 10000} answers")
+
+
+def check_doors(conn: Connection[Any], settings: Settings) -> Iterator[Finding]:
+    """Compare what the database tells the producers' doors with the settings here."""
+    there = publishing.read(conn)
+    for name, value in there._asdict().items():
+        if getattr(settings, name) != value:
+            yield Finding(
+                "warning",
+                "publishing",
+                f"the database holds FENCEPOST_{name.upper()} = {value:d}, the settings here"
+                f" {getattr(settings, name):d}; producers go by the database",
+                "run: fencepost migrate, with the settings that are meant",
+            )
 
 
 def check_schema(conn: Connection[Any]) -> Iterator[Finding]:

@@ -60,6 +60,7 @@ def _examine() -> Iterator[Finding]:
             yield from checks.check_server(conn)
             check_revision(conn)
             yield from checks.check_schema(conn)
+            yield from checks.check_doors(conn, answering)
             yield from checks.check_keys(conn, answering)
             yield from checks.check_work(conn)
     except SchemaError as error:

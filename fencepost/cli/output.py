@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -59,7 +59,8 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds")
+        utc = value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
+        return utc.replace("+00:00", "Z")
     if isinstance(value, tuple | list):
         return ", ".join(map(cell, value)) or "-"
     text = str(value)

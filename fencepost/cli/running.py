@@ -41,6 +41,7 @@ class Running:
     settings: Settings
     supervisor: Supervisor
     stop: StopSignal
+    logs: Path | None
 
     @property
     def url(self) -> str:
@@ -84,7 +85,7 @@ def running(environ: Mapping[str, str], *, logs: Path | None = None) -> Iterator
             for name in ("dashboard", "worker")
         ]
         supervisor = Supervisor(programs, say=say)
-        at = Running(settings, supervisor, stop)
+        at = Running(settings, supervisor, stop, logs)
         try:
             yield at if _start(at) else None
         finally:
@@ -129,9 +130,12 @@ def _start(at: Running) -> bool:
         at.supervisor.start()
         while not (_answers(at.settings) and _is_working(conn, before)):
             for name, status in at.supervisor.dead:
-                raise StartError(f"{name} {describe_exit(status)}; its output says why")
+                why = (
+                    "its output above says why" if at.logs is None else f"see {at.logs}/{name}.log"
+                )
+                raise StartError(f"{name} {describe_exit(status)}; {why}")
             if waited >= _PATIENCE:
-                raise StartError(f"not ready after {_PATIENCE:g} s; the output says why")
+                raise StartError(f"dashboard and worker are not ready after {_PATIENCE:g} s")
             waited += _LOOK_EVERY
             if at.stop.wait(_LOOK_EVERY):
                 return False

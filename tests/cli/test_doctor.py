@@ -145,3 +145,11 @@ def test_secrets_that_others_can_read(tmp_path: Path) -> None:
     assert (found.level, found.mend) == ("problem", f"chmod 600 {tmp_path / 'keys'}")
     (tmp_path / "keys").chmod(0o600)
     assert [finding.level for finding in checks.check_home(tmp_path)] == ["ok"]
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doors_that_go_by_other_settings(fencepost: Commands) -> None:
+    (found,) = findings(fencepost, allow_networks=None, require_sealed=1)
+    assert "FENCEPOST_REQUIRE_SEALED = 0, the settings here 1" in found
+    fencepost.run("migrate", require_sealed=1)
+    assert findings(fencepost, allow_networks=None, require_sealed=1) == []

@@ -198,6 +198,19 @@ def test_a_taken_port_is_said_before_anything_starts(
     assert not home.exists()
 
 
+def test_a_program_that_cannot_start_ends_it_all(
+    environ_of_home: dict[str, str], home: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        environ_of_home["FENCEPOST_WORKER_BIND"] = f"127.0.0.1:{taken.getsockname()[1]}"
+        up = Command(environ_of_home, "up")
+        assert up.wait() == 1
+    assert "fencepost: worker ended with status 1" in up.output
+    wait_until_nothing_runs(home)
+
+
 def test_the_demo_shows_failures_recoveries_and_dead_letters(
     environ_of_home: dict[str, str], home: Path
 ) -> None:

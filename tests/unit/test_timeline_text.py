@@ -100,8 +100,8 @@ def test_no_rows_are_no_story() -> None:
         ),
         (row(0, "FAILED", failure="payload_erased"), "payload_erased"),
         (
-            row(0, "DELIVERED", status=299, latency=7, body_error="cut"),
-            "HTTP 299 (latency 7 ms); its body was unreadable: cut",
+            row(0, "DELIVERED", status=299, latency=7, error="cut short"),
+            "HTTP 299 (latency 7 ms); its body: cut short",
         ),
         (row(0, "DLQ", reason="crash_loop"), "Dead-lettered: crash_loop"),
         (
@@ -118,8 +118,16 @@ def test_no_rows_are_no_story() -> None:
         (row(0, "DISCARDED", operator="al", reason="too old"), "Given up by al: too old"),
         (row(0, "RETRIED", delay_ms=0), "Rescheduled, due at once"),
         (
-            row(0, "RETRIED", delay_ms=120_000, retry_after="120"),
-            "Rescheduled for +2 m (the endpoint asked for it: Retry-After 120)",
+            row(0, "RETRIED", delay_ms=120_000, reason="retry_after"),
+            "Rescheduled for +2 m (the endpoint asked to wait)",
+        ),
+        (
+            row(0, "RETRIED", delay_ms=1_500, reason="local_error"),
+            "Rescheduled for +1.5 s (a fault of our own, which uses no attempt)",
+        ),
+        (
+            row(0, "FAILED", status=302, latency=5, error="302 Found to http://x/, not followed"),
+            "Endpoint returned HTTP 302 Found to http://x/, not followed (latency 5 ms)",
         ),
     ],
 )
