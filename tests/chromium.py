@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+
+from waiting import LIMIT
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -53,6 +55,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         pytest.fail("There is no Chromium on this machine: apt-get install chromium")
+    expect.set_options(timeout=LIMIT * 1000)
     # /dev/shm is small in containers; root needs the sandbox off, and loads nothing but our pages.
     arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.getuid() == 0 else [])]
     found = playwright.chromium.launch(executable_path=program, args=arguments)
