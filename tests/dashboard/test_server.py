@@ -75,7 +75,7 @@ def test_open_streams_do_not_delay_the_end(
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 9.5  # before the graceful timeout, which would cut them
     for conn, answer in streams:
         assert b"event: bye" in answer.read()
         conn.close()
