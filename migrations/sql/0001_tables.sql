@@ -186,7 +186,7 @@ CREATE TABLE webhook_delivery_attempts (
     PRIMARY KEY (delivery_id, seq)
 ) PARTITION BY RANGE (delivery_id);
 -- The live hub and the rollup read what is new.
-CREATE INDEX webhook_delivery_attempts_new ON webhook_delivery_attempts USING brin (created_at);
+CREATE INDEX webhook_delivery_attempts_new ON webhook_delivery_attempts USING brin (created_at) WITH (autosummarize = on);
 
 -- What receivers answered, sealed: failures by default.
 CREATE TABLE webhook_responses (

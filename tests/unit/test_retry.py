@@ -1,5 +1,4 @@
 """When a delivery is tried again."""
-# ruff: noqa: S311 - the jitter of a retry is no secret
 
 from datetime import UTC, datetime, timedelta
 from random import Random
