@@ -13,6 +13,7 @@ from psycopg import Connection
 
 from factories import subscribe, trail
 from fencepost.keyring import Keyring
+from invariants import check
 from programs import STOP, Program
 from receiver import Answer, Receiver, in_turn
 from waiting import eventually
@@ -100,6 +101,7 @@ def test_a_stopped_worker_is_fenced_out_and_its_delivery_stays_the_others(
     first, again = [got for got in receiver.requests if got.header("webhook-id") == str(event_id)]
     assert first.header("webhook-id") == again.header("webhook-id")
     assert (first.header("fencepost-token"), again.header("fencepost-token")) == ("1", "2")
+    check(db, receiver.requests)
 
 
 def test_killed_after_attempted_the_attempt_counts_and_the_duplicate_is_told(
@@ -115,6 +117,7 @@ def test_killed_after_attempted_the_attempt_counts_and_the_duplicate_is_told(
     assert (attempts, token) == (2, 2)
     assert len(receiver.requests) == 2
     assert trail(db, id_).count("LEASE_EXPIRED") == 1
+    check(db, receiver.requests)
 
 
 def test_killed_before_the_request_left_the_receiver_sees_one(
@@ -129,6 +132,7 @@ def test_killed_before_the_request_left_the_receiver_sees_one(
         _, attempts, token, _ = wait_for(db, event_id, "DELIVERED")
     assert (attempts, token) == (2, 2)
     assert len(receiver.requests) == 1
+    check(db, receiver.requests)
 
 
 def test_killed_before_attempted_no_attempt_is_used(
@@ -147,6 +151,7 @@ def test_killed_before_attempted_no_attempt_is_used(
         *("RECEIVED", "ENCRYPTED", "LEASED"),
         *("LEASE_EXPIRED", "RETRIED", "LEASED", "ATTEMPTED", "DELIVERED"),
     ]
+    check(db, receiver.requests)
 
 
 def test_killed_after_the_outcome_nothing_more_is_sent(
@@ -162,6 +167,7 @@ def test_killed_after_the_outcome_nothing_more_is_sent(
         _, attempts, _, _ = wait_for(db, event_id, "DELIVERED")
     assert attempts == 1
     assert Counter(got.header("webhook-id") for got in receiver.requests)[str(event_id)] == 1
+    check(db, receiver.requests)
 
 
 def test_what_kills_its_worker_every_time_ends_as_a_crash_loop_and_its_neighbours_live(
@@ -196,6 +202,7 @@ def test_what_kills_its_worker_every_time_ends_as_a_crash_loop_and_its_neighbour
         _, attempts, _, reason = wait_for(db, poison, "DLQ")
     assert (attempts, reason) == (0, "crash_loop")
     assert str(poison) not in {got.header("webhook-id") for got in receiver.requests}
+    check(db, receiver.requests)
 
 
 def test_a_drain_ends_with_0_and_a_second_signal_leaves_at_once(
@@ -214,15 +221,16 @@ def test_a_drain_ends_with_0_and_a_second_signal_leaves_at_once(
         assert db.execute(
             "SELECT count(*) FROM webhook_deliveries WHERE current_state = 'DELIVERED'"
         ).fetchone() == (1,)
-    with Receiver(Answer(hold=True)) as receiver:
-        subscribe(db, endpoint_keyring, receiver.url, event_type_patterns=["x"])
+    with Receiver(Answer(hold=True)) as second:
+        subscribe(db, endpoint_keyring, second.url, event_type_patterns=["x"])
         b = start("b")
         publish(db, "x")
-        receiver.wait_for(1)
+        second.wait_for(1)
         b.send(signal.SIGTERM)
         eventually(lambda: "worker.draining" in b.log.read_text())
         b.send(signal.SIGTERM)
         assert b.wait(10) == 1
+    check(db, receiver.requests + second.requests)
 
 
 def test_a_slow_answer_outlives_its_lease_by_heartbeats(
@@ -236,6 +244,7 @@ def test_a_slow_answer_outlives_its_lease_by_heartbeats(
     assert attempts == 1
     assert len(receiver.requests) == 1
     assert "LEASE_EXPIRED" not in trail(db, id_)
+    check(db, receiver.requests)
 
 
 def test_a_worker_stopped_between_claim_and_request_sends_nothing_it_has_lost(
@@ -260,3 +269,4 @@ def test_a_worker_stopped_between_claim_and_request_sends_nothing_it_has_lost(
         )
     assert row == ("ATTEMPTED",)
     assert len(receiver.requests) == 1
+    check(db, receiver.requests)

@@ -17,6 +17,7 @@ from factories import subscribe
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
 from fencepost.store.migrate import migrate
+from invariants import check
 from programs import Program
 from receiver import Answer, Receiver
 from waiting import eventually
@@ -128,6 +129,7 @@ def test_postgresql_stopped_under_load(
                     " AND detail ->> 'from_state' = 'ATTEMPTED'),"
                     " count(*) FILTER (WHERE state = 'FAILED') FROM webhook_delivery_attempts"
                 ).fetchone()
+                check(conn, receiver.requests)
             assert row is not None
             assert a.is_running
             assert b.is_running
