@@ -8,6 +8,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import Counter, Gauge, make_wsgi_app
 
+from fencepost.errors import SettingsError
+
 SETTLED = Counter("fencepost_settled", "Leases whose end was written.")
 FENCED_OUT = Counter("fencepost_fenced_out", "Writes that fencing refused.")
 LEASES_LOST = Counter("fencepost_leases_lost", "Leases found lost while their request was open.")
@@ -27,6 +29,9 @@ def serve(host: str, port: int, *, is_healthy: Callable[[], bool]) -> WSGIServer
         host: to listen on.
         port: to listen on; 0 picks one.
         is_healthy: whether heartbeats are on time.
+
+    Raises:
+        SettingsError: the address is taken, or not of this machine.
     """
     metrics = make_wsgi_app()
 
@@ -42,6 +47,11 @@ def serve(host: str, port: int, *, is_healthy: Callable[[], bool]) -> WSGIServer
         start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"not found\n"]
 
-    server = make_server(host, port, app, handler_class=_Quiet)
+    try:
+        server = make_server(host, port, app, handler_class=_Quiet)
+    except OSError as error:
+        raise SettingsError(
+            f"FENCEPOST_WORKER_BIND: {host}:{port}: {error.strerror}; each worker needs its own"
+        ) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

@@ -185,10 +185,11 @@ def test_a_paused_subscription_says_why_until_it_is_resumed(
     assert (paused.state, paused.paused_reason) == ("paused", "maintenance")
     again = subscriptions.pause_subscription(db, found.id, reason="another", actor=ACTOR)
     assert again == paused
-    db.execute(
-        "INSERT INTO webhook_failing_subscriptions VALUES (%s, now() - interval '4 days')",
-        (found.id,),
-    )
+    with acting_as(db, "worker"):
+        db.execute(
+            "INSERT INTO webhook_failing_subscriptions VALUES (%s, now() - interval '4 days')",
+            (found.id,),
+        )
     resumed = subscriptions.resume_subscription(db, found.id, actor=ACTOR)
     assert (resumed.state, resumed.paused_reason) == ("active", None)
     assert subscriptions.resume_subscription(db, found.id, actor=ACTOR) == resumed
