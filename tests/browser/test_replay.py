@@ -81,6 +81,7 @@ def test_one_is_replayed_with_the_keyboard_alone(site: Site, page: Page) -> None
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     page.wait_for_url("**/deliveries/*")
+    expect(page.locator("#live-pill")).to_have_text("live")  # until then the key is a plain link's
     page.keyboard.press("r")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Reason")).to_be_focused()
