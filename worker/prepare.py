@@ -93,6 +93,7 @@ class Preparer:
         self._keyring = keyring
         self._endpoint_keyring = endpoint_keyring
         self._opened: dict[UUID, Endpoint] = {}
+        self._told: set[tuple[str | None, str | None]] = set()  # as many as keys and schemes
 
     def prepare(
         self, conn: Connection[Any], claims: Sequence[Claimed]
@@ -117,8 +118,16 @@ class Preparer:
             if isinstance(one, Prepared):
                 ready.append(one)
             else:
+                self._tell_once(one)
                 set_aside.append(one)
         return ready, set_aside
+
+    def _tell_once(self, given_back: Settlement) -> None:
+        """Log what keeps deliveries waiting for another process, however many they are."""
+        what = given_back.reason, given_back.message
+        if given_back.cause is Cause.RELEASE and given_back.message and what not in self._told:
+            self._told.add(what)
+            log.warning("delivery.given_back reason=%s message=%s", *what)
 
     def _prepare(  # noqa: PLR0911 - one return for each thing that can stand in the way
         self, claimed: Claimed, payload: SealedPayload | None, sealed: SealedEndpoint | None
