@@ -13,6 +13,15 @@ from psycopg import Connection
 from fencepost.errors import DatabaseUnavailableError
 from fencepost.store.pool import Role, connect, is_outage
 
+_OUTLIVED = (
+    # "cached plan must not change result type": a migration changed a column under a prepared
+    # statement, which then fails for ever; a fresh connection prepares it anew.
+    psycopg.errors.FeatureNotSupported,
+    # What was the primary is a standby now; a fresh connection may find the new primary.
+    psycopg.errors.ReadOnlySqlTransaction,
+)
+"""Errors that stay as long as the connection does."""
+
 
 class Link:
     """One connection for one thread, in autocommit.
@@ -66,9 +75,7 @@ class Link:
                 self.close()
                 text = " ".join(str(error).split())
                 raise DatabaseUnavailableError(f"The database went away: {text}") from error
-            if isinstance(error, psycopg.errors.FeatureNotSupported):
-                # "cached plan must not change result type": a migration changed a column under
-                # a prepared statement, which fails for ever; a fresh connection prepares anew.
+            if isinstance(error, _OUTLIVED):
                 self.close()
             raise
 

@@ -43,7 +43,8 @@ class Roster:
         self, *, concurrency: int, share: int, backlog: int, clock: Callable[[], float]
     ) -> None:
         self._concurrency = concurrency
-        self._share = min(share, concurrency)
+        # One receiver that hangs must leave room to the others, however few the slots are.
+        self._share = min(share, concurrency - concurrency // 4)
         self._backlog = backlog
         self._clock = clock
         self._held: dict[Lease, Held] = {}

@@ -33,6 +33,8 @@ IDLE_SECONDS = 0.5
 HEALTH_MEMORY = timedelta(minutes=1)
 """How long a worker believes what it has noted of a subscription; others note too."""
 
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
+
 
 class Settle:
     """Take settlements from any thread and write them.
@@ -87,8 +89,8 @@ class Settle:
         with self._link.use() as conn:
             try:
                 settled = settle_many(conn, self._batch, worker_id=self._worker_id)
-            except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
-                log.exception("settle.refused batch=%d", len(self._batch))
+            except _REFUSALS as error:
+                _report_refusal(error, f"batch={len(self._batch)}")
                 settled = self._one_by_one(conn)
             done, self._batch = self._batch, []
             health = self._judge_health(done)
@@ -136,8 +138,8 @@ class Settle:
                 try:
                     settled += settle_many(conn, [version], worker_id=self._worker_id)
                     break
-                except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
-                    log.exception("settle.refused delivery=%s", item.lease.delivery_id)
+                except _REFUSALS as error:
+                    _report_refusal(error, f"delivery={item.lease.delivery_id}")
         return settled
 
     def _judge_health(self, done: Sequence[Settlement]) -> dict[UUID, bool]:
@@ -164,3 +166,9 @@ class Settle:
                 log.warning("delivery.fenced_out delivery=%s", row.id)
             if row.paused:
                 log.warning("subscription.paused reason=410 delivery=%s", row.id)
+
+
+def _report_refusal(error: psycopg.Error, what: str) -> None:
+    """Log that something was refused, and why, without the row: what receivers sent is in it."""
+    message = error.diag.message_primary
+    log.error("settle.refused %s sqlstate=%s error=%s", what, error.sqlstate, message)

@@ -273,3 +273,19 @@ def test_c47_what_is_published_while_paused_is_held_and_stays_in_peoples_hands(
     assert [row[0] for row in rows] == [
         "subscription.pause", "delivery.discard", "subscription.resume",
     ]  # fmt: skip
+
+
+def test_c50_one_that_hangs_leaves_room_to_another(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring
+) -> None:
+    with Receiver(Answer(hold=True)) as hanging, Receiver() as well, run(concurrency=8):
+        subscribe(db, endpoint_keyring, hanging.url, event_type_patterns=["a"])
+        subscribe(db, endpoint_keyring, well.url, event_type_patterns=["b"])
+        db.execute("SELECT webhook_publish('a', '{}') FROM generate_series(1, 100)")
+        hanging.wait_for(6)
+        db.execute("SELECT webhook_publish('b', '{}') FROM generate_series(1, 10)")
+        well.wait_for(10)
+        assert len(hanging.requests) == 6
+        hanging.release()
+        eventually(lambda: states(db) == {"DELIVERED": 110})
+        check(db, hanging.requests + well.requests)

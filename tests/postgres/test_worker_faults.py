@@ -12,15 +12,17 @@ import psycopg
 import pytest
 from psycopg import Connection, sql
 
-from factories import subscribe, trail
+from factories import make_subscription, pass_time, subscribe, trail
 from fencepost.keyring import Keyring
 from fencepost.store.pool import connect
 from invariants import check
 from line import Line
-from receiver import Receiver
+from receiver import Answer, Receiver
 from waiting import eventually
 from worker import hooks
 from worker.build import Worker
+from worker.fanout import FanOut
+from worker.link import Link
 from workers import WorkerThread
 
 Start = Callable[..., WorkerThread]
@@ -100,6 +102,26 @@ def test_a_column_that_changes_its_type_is_taken_as_it_is(
         db.execute("ALTER TABLE webhook_deliveries ADD COLUMN note text")
         wait_for(db, publish(db), "DELIVERED")
         check(db, receiver.requests)
+
+
+def test_a_row_that_is_refused_costs_no_other_and_is_not_logged(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.execute(
+        "ALTER TABLE webhook_delivery_attempts ADD CONSTRAINT odd"
+        " CHECK (error_message NOT LIKE '%token-in-a-path%')"
+    )
+    away = Answer(302, {"Location": "http://127.0.0.1/token-in-a-path"})
+    with Receiver(away) as odd, Receiver(200) as well, run() as running:
+        subscribe(db, endpoint_keyring, odd.url)
+        subscribe(db, endpoint_keyring, well.url)
+        for event_id in [publish(db) for _ in range(5)]:
+            wait_for(db, event_id, "DELIVERED")
+            wait_for(db, event_id, "DLQ")
+        assert running.end() == 0
+        check(db, odd.requests + well.requests)
+    assert "settle.refused" in caplog.text
+    assert "token-in-a-path" not in caplog.text
 
 
 def test_an_outcome_that_cannot_be_judged_is_ours_and_keeps_nothing_held(
@@ -185,3 +207,21 @@ def test_a_worker_asks_for_what_its_statements_were_written_for(
     assert found == ("read committed", "on")
     assert moment is not None
     assert moment[0].isoformat() == "2026-11-30T12:00:00+00:00"
+
+
+@pytest.mark.parametrize("days", [30, -30])
+def test_a_day_without_a_partition_is_given_one_on_the_spot(
+    db: Connection[Any], db_url: str, keyring: Keyring, days: int
+) -> None:
+    """No worker was there to make it in time, or the clock jumped."""
+    make_subscription(db)
+    pass_time(db, days * 86_400)
+    db.execute("UPDATE webhook_subscriptions SET created_at = fencepost_now()")
+    publish(db)
+    link = Link(db_url, name="test")
+    fan_out = FanOut(link, keyring=keyring, worker_id="w", on_new=lambda: None)
+    assert fan_out() == 0  # made the partition, and asks to be called again
+    fan_out()
+    link.close()
+    assert db.execute("SELECT count(*) FROM webhook_deliveries").fetchone() == (1,)
+    check(db)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import pytest
+
 from fencepost.model import Lease
 from fencepost.store.leases import Claimed
 from worker.roster import Roster
@@ -106,3 +108,11 @@ def test_it_forgets_who_was_full_long_ago() -> None:
     assert board.room(200).full_at == {sub: NOW}
     board.take([make()], now=NOW + timedelta(minutes=11), until=9)
     assert board.room(200).full_at == {}
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "share", "at_most"), [(1, 32, 1), (4, 32, 3), (16, 32, 12), (64, 32, 32)]
+)
+def test_no_subscription_may_hold_all_slots(concurrency: int, share: int, at_most: int) -> None:
+    board = Roster(concurrency=concurrency, share=share, backlog=9, clock=lambda: 0.0)
+    assert board.room(200).share == at_most
