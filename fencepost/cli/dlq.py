@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as replace_fields
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 from psycopg import Rollback
 
+from fencepost.cli.asking import confirm
 from fencepost.cli.described import Group
 from fencepost.cli.filtering import page_options, print_deliveries, scope_of, scope_options
 from fencepost.cli.output import json_option, print_json, say
@@ -196,11 +196,4 @@ def _discard(at: Session, plan: DiscardPlan, reason: str | None) -> Iterator[int
 
 
 def _confirm(what: str, count: int, *, yes: bool) -> None:
-    """Let nothing happen to many before somebody has typed how many."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("no terminal to ask on: look with --dry-run, then add --yes")
-    typed = click.prompt(f"Type {count} to {what} {count}", err=True)
-    if str(typed).strip() != str(count):
-        raise click.ClickException(f"{typed!r} is not {count}; nothing was changed")
+    confirm(f"{what} {count}", str(count), yes=yes, look="look with --dry-run, then")

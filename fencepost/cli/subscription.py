@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fencepost import retry, signing
+from fencepost.cli.asking import confirm
 from fencepost.cli.described import Group
 from fencepost.cli.output import json_option, print_facts, print_json, print_table, say
 from fencepost.cli.session import Session, actor, session
@@ -255,7 +256,6 @@ def remove(which: str, *, yes: bool) -> None:
     """Remove a subscription. What still waits for it goes to the DLQ; its history stays."""
     with session() as at:
         found = store.find_subscription(at.conn, which)
-        if not yes:
-            click.confirm(f"Remove {found.name} ({found.endpoint_masked})?", abort=True, err=True)
+        confirm(f"remove it ({found.endpoint_masked})", found.name, yes=yes)
         removed = store.remove_subscription(at.conn, found.id, actor=actor())
     click.echo(f"{removed.name} is removed.")

@@ -111,7 +111,8 @@ def test_a_test_event_is_for_this_subscription_alone(fencepost: Commands) -> Non
 
 def test_removal_is_asked_for_and_final(fencepost: Commands) -> None:
     add(fencepost)
-    fencepost.run("subscription", "remove", "shop", stdin="n\n", status=1, one_line=False)
+    refused = fencepost.run("subscription", "remove", "shop", stdin="shop\n", status=2)
+    assert "no terminal to ask on: add --yes" in refused.stderr
     assert fencepost.run("subscription", "remove", "shop", "--yes").stdout == "shop is removed.\n"
     assert "shop" in fencepost.run("subscription", "show", "shop", status=1).stderr
     assert fencepost.json("subscription", "list")["data"] == []
