@@ -53,6 +53,7 @@ def command(seconds: float | None) -> None:
         click.echo("Ctrl-C stops everything.")
         traffic = Traffic(at, seconds=seconds)
         keep(at, every=traffic.step, pause=_PAUSE)
+        at.drain()  # what was in flight has its outcome by now
         summary = traffic.summary()
     click.echo(summary.in_words())
     if seconds is not None and not summary.has_everything:

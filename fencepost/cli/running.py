@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,8 @@ class Running:
     supervisor: Supervisor
     stop: StopSignal
     logs: Path | None
+    drain: Callable[[], None]
+    """Ends the programs and waits until they have; the database stays. Harmless when repeated."""
 
     @property
     def url(self) -> str:
@@ -85,13 +87,16 @@ def running(environ: Mapping[str, str], *, logs: Path | None = None) -> Iterator
             for name in ("dashboard", "worker")
         ]
         supervisor = Supervisor(programs, say=say)
-        at = Running(settings, supervisor, stop, logs)
-        try:
+        with ExitStack() as started:
+            started.callback(_drain, supervisor, stop, settings)
+            at = Running(settings, supervisor, stop, logs, started.close)
             yield at if _start(at) else None
-        finally:
-            say("Stopping; what is in flight may end. Again to leave at once.")
-            patience = settings.deadline_seconds + DRAIN_MARGIN
-            supervisor.stop(patience, is_urgent=lambda: stop.is_urgent)
+
+
+def _drain(supervisor: Supervisor, stop: StopSignal, settings: Settings) -> None:
+    say("Stopping; what is in flight may end. Again to leave at once.")
+    patience = settings.deadline_seconds + DRAIN_MARGIN
+    supervisor.stop(patience, is_urgent=lambda: stop.is_urgent)
 
 
 def keep(at: Running, *, every: Callable[[], None] = lambda: None, pause: float = 0.25) -> None:
