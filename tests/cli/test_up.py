@@ -207,7 +207,8 @@ def test_a_program_that_cannot_start_ends_it_all(
         environ_of_home["FENCEPOST_WORKER_BIND"] = f"127.0.0.1:{taken.getsockname()[1]}"
         up = Command(environ_of_home, "up")
         assert up.wait() == 1
-    assert "fencepost: worker ended with status 1" in up.output
+    assert "FENCEPOST_WORKER_BIND" in up.output
+    assert "fencepost: worker ended with status 2" in up.output
     wait_until_nothing_runs(home)
 
 
