@@ -55,6 +55,8 @@ OF_DELIVERIES: Final[Mapping[Cause, Action]] = MappingProxyType(
     }
 )  # fmt: skip
 
+SENDING: Final = frozenset({Cause.SEND_NOW, Cause.REPLAY})
+
 OF_SUBSCRIPTIONS: Final = (
     Action(
         "pause", "Pause", "Its deliveries are held, not dropped, until somebody resumes it.",
@@ -85,11 +87,19 @@ OF_SUBSCRIPTIONS: Final = (
 )  # fmt: skip
 
 
-def of_delivery(state: State, *, is_discarded: bool) -> list[Action]:
-    """Choose what can be done to a delivery: the legal moves of its state that are a person's."""
+def of_delivery(state: State, *, is_discarded: bool, is_sendable: bool) -> list[Action]:
+    """Choose what can be done to a delivery: the legal moves of its state that are a person's.
+
+    Args:
+        state: where it stands.
+        is_discarded: it was given up.
+        is_sendable: its subscription and its payload are still there.
+    """
     if is_discarded:
         return []
     possible = causes_from(state)
+    if not is_sendable:
+        possible -= SENDING
     return [action for cause, action in OF_DELIVERIES.items() if cause in possible]
 
 

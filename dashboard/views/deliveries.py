@@ -16,7 +16,7 @@ from dashboard.database import connection, transaction
 from dashboard.htmx import go, render, render_list, render_region
 from dashboard.ids import pack_ids, read_id, unpack_ids
 from dashboard.listing import read_filter, read_listing, read_news
-from dashboard.models import Delivery, Subscription, db
+from dashboard.models import Delivery, Event, Subscription, db
 from dashboard.names import names_of
 from dashboard.roles import requires
 from fencepost import model, timeline, timeline_text
@@ -88,7 +88,9 @@ def timeline_region(delivery_id: str) -> Response:
     """Refresh the timeline."""
     found = _story(read_id(delivery_id, "delivery"))
     delivery, told = found["delivery"], found["timeline"]
-    version = (delivery.seq, len(told.fenced), found["is_held"], str(g.actor.role))
+    version = (
+        delivery.seq, len(told.fenced), found["is_held"], found["obstacle"], str(g.actor.role)
+    )  # fmt: skip
     return render_region("deliveries/show.html", "timeline", version=version, **found)
 
 
@@ -119,12 +121,14 @@ def _ask(
     if name not in {action.name for action in actions.OF_DELIVERIES.values()}:
         abort(404)
     delivery = deliveries.get_delivery(connection(), delivery_id)
-    action = next((one for one in _possible(delivery) if one.name == name), None)
+    obstacle = _obstacle(delivery)
+    action = next((one for one in _possible(delivery, obstacle) if one.name == name), None)
     return render(
         "deliveries/confirm.html",
         status=status,
         delivery=delivery,
         action=action,
+        obstacle=obstacle,
         name=name,
         faults=faults,
         reason=request.form.get("reason", ""),
@@ -147,7 +151,7 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
         now=read_clock(conn),
         is_paused=is_paused,
     )
-    possible = _possible(delivery)
+    obstacle = _obstacle(delivery)
     return {
         "delivery": delivery,
         "subscription": subscription,
@@ -155,11 +159,26 @@ def _story(delivery_id: UUID) -> dict[str, Any]:
         "lines": list(story.tell(told)),
         "shares": story.shares(told),
         "text": timeline_text.as_text(told.rows, told.fenced),
-        "actions": possible,
+        "actions": _possible(delivery, obstacle),
+        "obstacle": obstacle,
         "is_held": is_paused and delivery.current_state in WAITING,
     }
 
 
-def _possible(delivery: model.Delivery) -> list[Action]:
-    is_discarded = delivery.discarded_at is not None
-    return actions.of_delivery(delivery.current_state, is_discarded=is_discarded)
+def _obstacle(delivery: model.Delivery) -> str | None:
+    """Say why it cannot be sent any more, whatever its state."""
+    subscription = db.session.get(Subscription, delivery.subscription_id)
+    if subscription is None or subscription.removed_at is not None:
+        return "Its subscription was removed: there is nowhere to send it."
+    event = db.session.get(Event, delivery.event_id)
+    if event is not None and event.erased_at is not None:
+        return "Its payload was erased: there is nothing to send."
+    return None
+
+
+def _possible(delivery: model.Delivery, obstacle: str | None) -> list[Action]:
+    return actions.of_delivery(
+        delivery.current_state,
+        is_discarded=delivery.discarded_at is not None,
+        is_sendable=obstacle is None,
+    )

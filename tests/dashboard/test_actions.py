@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
+import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -63,6 +64,42 @@ def test_what_changed_meanwhile_is_said(operator: FlaskClient, post: Post, stage
     assert "is ATTEMPTED" in answer.text
     assert state(stage, dead) == "ATTEMPTED"
     assert "Not possible now" in operator.get(f"/deliveries/{dead}/confirm/replay").text
+
+
+@pytest.mark.parametrize(
+    ("made_so", "reason"),
+    [
+        (
+            "UPDATE webhook_subscriptions SET removed_at = fencepost_now()",
+            "subscription was removed",
+        ),
+        ("UPDATE webhook_events SET erased_at = fencepost_now()", "payload was erased"),
+    ],
+)
+@pytest.mark.parametrize("dead", [True, False])
+def test_what_cannot_be_sent_is_not_offered_and_refused_with_the_reason(
+    operator: FlaskClient, post: Post, stage: Stage, made_so: Any, reason: str, *, dead: bool
+) -> None:
+    sub = stage.subscription()
+    if dead:
+        (found,) = stage.dead(sub.id, 1)
+    else:
+        (found,) = stage.deliveries(sub.id)
+        stage.send(found, 503)
+    before = state(stage, found)
+    assert "confirm/replay" in operator.get(f"/deliveries/{found}").text
+    stage.conn.execute(made_so)
+    page = operator.get(f"/deliveries/{found}").text
+    assert "confirm/replay" not in page
+    assert "confirm/discard" in page
+    assert reason in page
+    asked = operator.get(f"/deliveries/{found}/confirm/replay").text
+    assert "Not possible now" in asked
+    assert reason in asked
+    answer = post(operator, f"/deliveries/{found}/replay")
+    assert answer.status_code == 409
+    assert reason in answer.text
+    assert state(stage, found) == before
 
 
 def test_a_reason_that_cannot_be_kept_is_named(
@@ -143,7 +180,20 @@ def test_an_old_draft_is_not_started(operator: FlaskClient, post: Post, stage: S
 
 def test_an_empty_scope_has_nothing_to_start(operator: FlaskClient, post: Post) -> None:
     page = operator.get(draft(operator, post)).text
-    assert '<strong data-testid="replay-eligible">0</strong>' in page
+    assert "<h1>Nothing to replay</h1>" in page
+    assert "Nothing matches this scope" in page
+    assert "replay-start" not in page
+
+
+def test_a_scope_of_what_cannot_be_sent_says_so_and_has_nothing_to_start(
+    operator: FlaskClient, post: Post, stage: Stage
+) -> None:
+    stage.dead(stage.subscription().id, 2)
+    stage.conn.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
+    page = operator.get(draft(operator, post)).text
+    assert "<h1>Nothing to replay</h1>" in page
+    assert '<span data-testid="replay-count">2</span> match, but none can be sent again' in page
+    assert "without a subscription or payload" in page
     assert "replay-start" not in page
 
 
