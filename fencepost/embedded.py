@@ -8,6 +8,7 @@ root, and takes no settings.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import subprocess
 import sys
@@ -33,6 +34,8 @@ DATABASE: Final = "fencepost"
 LOGIN: Final = "fencepost"
 """May make roles, as the migrations do, and is no superuser; owns the database."""
 SUPERUSER: Final = "postgres"
+
+_log = logging.getLogger("fencepost.embedded")
 
 _UNSAFE: Final = frozenset("\"'$`\\,\n")
 """Characters of a path that mean something to pg_ctl's shell, postgresql.conf or libpq."""
@@ -137,6 +140,7 @@ class Embedded:
                 self._cluster.stop_command,
                 self._cluster.user.uid,
                 self._cluster.user.gid,
+                say=_log.warning,
             ):
                 self._cluster.socket.remove()
             done = watch.NOT_NEEDED

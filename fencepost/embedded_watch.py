@@ -7,12 +7,15 @@ stays small and starts at once.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +29,7 @@ NOT_NEEDED = b"stopped"
 
 _LOOKS = 20
 _SECONDS_BETWEEN_LOOKS = 0.1
+_SIGNAL_SECONDS = 60
 
 
 @contextmanager
@@ -44,22 +48,76 @@ def open_lock(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def stop_unless_used(home: Path, command: Sequence[str], uid: int, gid: int) -> bool:
+def stop_unless_used(
+    home: Path, command: Sequence[str], uid: int, gid: int, *, say: Callable[[str], object]
+) -> bool:
     """Stop the server by ``command``, run as ``uid``, when nobody uses it.
 
+    Should the command fail, the server is sent the signal that the command would have sent.
+
+    Args:
+        home: the folder that is in use or not.
+        command: pg_ctl's.
+        uid: of the server's user.
+        gid: of the server's user.
+        say: is told in a line when the command has failed.
+
     Returns:
-        False when somebody does.
+        False when somebody uses it.
+
+    Raises:
+        OSError: it does not stop, or the folder is out of reach.
     """
     with starting_or_stopping(home):
         handle = open_lock(home / IN_USE)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            run_as(command, uid, gid)
+            failure = _failure_of(command, uid, gid)
+            if failure is not None:
+                _signal_server(home / "postgres", failure, say)
         except BlockingIOError:
             return False
         finally:
             os.close(handle)
     return True
+
+
+def _failure_of(command: Sequence[str], uid: int, gid: int) -> str | None:
+    try:
+        done = run_as(command, uid, gid)
+    except OSError as error:
+        return f"{command[0]}: {error.strerror}"
+    return (" / ".join(done.stdout.split("\n")).strip(" /") or "?") if done.returncode else None
+
+
+def _signal_server(data: Path, failure: str, say: Callable[[str], object]) -> None:
+    """Ask the server for a fast shutdown, and wait for its end."""
+    pid = server_pid(data)
+    if pid is None:
+        return  # it had ended, which is what the command complained of
+    say(f"PostgreSQL was not stopped by pg_ctl ({failure}); it is sent SIGINT")
+    os.kill(pid, signal.SIGINT)
+    until, pause = time.monotonic() + _SIGNAL_SECONDS, threading.Event()
+    while server_pid(data) == pid:
+        if time.monotonic() > until:
+            raise TimeoutError(errno.ETIMEDOUT, "the server does not stop", str(data))
+        pause.wait(_SECONDS_BETWEEN_LOOKS)
+
+
+def server_pid(data: Path) -> int | None:
+    """Give the process of the server of ``data``; None when it does not run.
+
+    The process that a stale ``postmaster.pid`` names may be somebody else's by now: a
+    server's works in its data folder.
+    """
+    try:
+        pid = int((data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0])
+        os.kill(pid, 0)
+        if not Path("/proc/self").exists() or Path(f"/proc/{pid}/cwd").samefile(data):
+            return pid
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def run_as(command: Sequence[str], uid: int, gid: int) -> subprocess.CompletedProcess[str]:
@@ -97,7 +155,8 @@ def main() -> None:
         return
     pause = threading.Event()
     for _ in range(_LOOKS):
-        if stop_unless_used(Path(home), command, int(uid), int(gid)):
+        # Nobody is left who could be told more than the server's own log says.
+        if stop_unless_used(Path(home), command, int(uid), int(gid), say=lambda _: None):
             return
         pause.wait(_SECONDS_BETWEEN_LOOKS)
 

@@ -19,6 +19,7 @@ import pytest
 
 from fencepost import system_user
 from fencepost.embedded import Embedded, database
+from fencepost.embedded_cluster import Cluster
 from fencepost.errors import DatabaseUnavailableError, SettingsError
 from fencepost.settings import Settings
 from waiting import eventually
@@ -376,6 +377,32 @@ def test_programs_that_are_gone_at_the_stop_are_told(home: Path, make: MakeServe
         server.stop()
     home.with_name("away").rename(home)
     server.start()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["/bin/sh", "-c", "echo no; echo way; exit 1"], "no / way"),
+        (["/nowhere/pg_ctl"], "/nowhere/pg_ctl: No such file or directory"),
+    ],
+)
+def test_a_server_that_pg_ctl_does_not_stop_is_sent_its_signal(
+    home: Path,
+    make: MakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    command: list[str],
+    told: str,
+) -> None:
+    server = make()
+    server.start()
+    pid = postmaster(home)
+    monkeypatch.setattr(Cluster, "stop_command", command)
+    caplog.clear()
+    server.stop()
+    assert not is_running(pid)
+    assert not runs(home)
+    assert caplog.messages == [f"PostgreSQL was not stopped by pg_ctl ({told}); it is sent SIGINT"]
 
 
 # with settings
