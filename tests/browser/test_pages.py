@@ -111,6 +111,26 @@ def test_times_are_shown_in_the_form_that_was_chosen(
     expect(received).not_to_contain_text("+05:45")
 
 
+def test_a_telephone_shows_where_one_can_go(new_page: Callable[..., Page]) -> None:
+    page = new_page(viewport={"width": 375, "height": 800})
+    page.goto("/overview")
+    for link in page.get_by_role("navigation", name="Main").get_by_role("link").all():
+        expect(link).to_be_in_viewport(ratio=1)
+
+
+def test_a_state_stands_on_the_line_of_the_text_beside_it(site: Site, page: Page) -> None:
+    site.stage.dead(site.stage.subscription().id, 1)
+    page.goto("/deliveries?state=dlq")
+    bottoms = page.locator("#rows tr").first.evaluate(
+        """(row) => ['.state', '[data-label="Last answer"]'].map((selector) => {
+          const range = document.createRange();
+          range.selectNodeContents(row.querySelector(selector));
+          return range.getBoundingClientRect().bottom;
+        })"""
+    )
+    assert abs(bottoms[0] - bottoms[1]) <= 1
+
+
 def filter_rows(page: Page) -> int:
     return page.locator("#rows tr").count()
 
