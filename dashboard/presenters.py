@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+from fencepost.moments import format_moment
 from fencepost.states import Fact, State
 from fencepost.timeline import SegmentKind
 from fencepost.timeline_text import FENCED_OUT
@@ -124,9 +125,8 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def exact(moment: datetime) -> str:
-    """Write a moment for people, in UTC with milliseconds."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
+exact: Final = format_moment
+"""Write a moment for people; who reads in another time zone is served by app.js."""
 
 
 def relative(moment: datetime, now: datetime) -> str:

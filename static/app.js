@@ -33,9 +33,9 @@
     const at = new Date(moment.getTime() + shift * 60_000).toISOString();
     const size = Math.abs(shift);
     const zone = shift
-      ? `UTC${shift < 0 ? "-" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`
-      : "UTC";
-    return `${at.slice(0, 10)} ${at.slice(11, exact ? 23 : 19)} ${zone}`;
+      ? `${shift < 0 ? "-" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`
+      : "Z";
+    return `${at.slice(0, 10)} ${at.slice(11, exact ? 23 : 19)}${zone}`;
   }
 
   function relative(moment) {

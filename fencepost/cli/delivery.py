@@ -78,6 +78,7 @@ def show(delivery_id: UUID, *, as_json: bool) -> None:
             "event": f"{found.event_id} ({found.event_type})",
             "to": f"{subscription.name} ({subscription.endpoint_masked})",
             "state": _state(found),
+            "received": found.created_at,
             "next attempt": found.next_attempt_at,
         }
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from fencepost.moments import format_moment
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,8 +61,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        utc = value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
-        return utc.replace("+00:00", "Z")
+        return format_moment(value)
     if isinstance(value, tuple | list):
         return ", ".join(map(cell, value)) or "-"
     text = str(value)

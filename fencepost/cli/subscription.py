@@ -166,7 +166,11 @@ def show(which: str, *, as_json: bool) -> None:
         deliveries = {state.value: count for state, count in counts.items()}
         print_json({**subscription_json(found), "deliveries": deliveries})
         return
-    shown = subscription_json(found) | {"headers": found.header_names or None}
+    shown = subscription_json(found) | {
+        "headers": found.header_names or None,
+        "created_at": found.created_at,
+        "removed_at": found.removed_at,
+    }
     print_facts({name.replace("_", " "): value for name, value in shown.items()})
     standing = (f"{count} {state}" for state, count in counts.items() if count)
     click.echo(f"deliveries: {', '.join(standing) or 'none'}")

@@ -17,6 +17,7 @@ from psycopg.rows import class_row, dict_row
 from fencepost.errors import ConflictError, NotFoundError
 from fencepost.filters import DeliveryFilter
 from fencepost.model import Delivery
+from fencepost.moments import format_moment
 from fencepost.states import State
 from fencepost.store.actions import check_reason, log_action, need_transaction
 from fencepost.store.conditions import pin, where
@@ -83,7 +84,7 @@ def _why_not_replayed(found: Mapping[str, Any]) -> str:
         case _:
             return (
                 f"is {state}: it was replayed by {found['replayed_by']} at"
-                f" {found['replayed_at']:%Y-%m-%d %H:%M:%S} UTC and waits for a worker."
+                f" {format_moment(found['replayed_at'])} and waits for a worker."
             )
 
 

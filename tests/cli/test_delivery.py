@@ -38,6 +38,8 @@ def test_show_tells_the_story_line_by_line(fencepost: Commands, stage: Stage) ->
     assert "HTTP 503 (latency 105 ms)" in lines[4]
     assert "worker-b" in lines[6]
     assert "DELIVERED after 2 attempts" in printed
+    received = r"^received +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z$"
+    assert re.search(received, printed, re.MULTILINE)
     assert "in all: " in printed
 
 

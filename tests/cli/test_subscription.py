@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ def test_what_is_added_is_listed_and_shown_without_its_secrets(
     assert "secret" not in listed
     assert shown["id"] == listed["id"] == added["id"]
     assert set(shown["deliveries"].values()) == {0}
+    told = fencepost.run("subscription", "show", "shop").stdout
+    assert re.search(r"^created at +\d{4}-\d\d-\d\d [\d:]{8}\.\d{3}Z$", told, re.MULTILINE)
     for text in (
         fencepost.run("subscription", "list").stdout,
         fencepost.run("subscription", "show", added["id"]).stdout,
