@@ -85,7 +85,7 @@ def read_timeline(delivery_id: str) -> ResponseReturnValue:
             delivery=delivery,
             fenced=deliveries.read_fenced(conn, wanted),
             now=read_clock(conn),
-            is_paused=receiver.state == "paused",
+            is_paused=receiver.state == "paused" and receiver.removed_at is None,
         )
     return jsonify(objects.trail_json(told))
 

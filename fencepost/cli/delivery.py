@@ -67,7 +67,7 @@ def show(delivery_id: UUID, *, as_json: bool) -> None:
             delivery=found,
             fenced=read_fenced(at.conn, delivery_id),
             now=read_clock(at.conn),
-            is_paused=subscription.state == "paused",
+            is_paused=subscription.state == "paused" and subscription.removed_at is None,
         )
     if as_json:
         print_json({**delivery_json(found), "timeline": trail_json(timeline)})

@@ -83,6 +83,20 @@ def test_a_timeline_has_rows_segments_and_fenced_writes(
     assert [write["worker_id"] for write in found["fenced"]] == ["late"]
 
 
+def test_an_open_wait_is_held_while_its_subscription_is_paused_and_not_removed(
+    api: Api, owner: Connection[Any], delivery: UUID
+) -> None:
+    def waits_as() -> str:
+        found = api.get(f"/deliveries/{delivery}/timeline", role="viewer")
+        return str(found["segments"][-1]["kind"])
+
+    assert waits_as() == "waiting"
+    owner.execute("UPDATE webhook_subscriptions SET state = 'paused', paused_reason = 'moving'")
+    assert waits_as() == "held"
+    owner.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
+    assert waits_as() == "waiting"
+
+
 def test_pages_of_a_list_meet_without_gap_or_overlap(
     api: Api, owner: Connection[Any], sub: UUID
 ) -> None:
