@@ -102,7 +102,7 @@ class Worker:
             preparer=Preparer(settings, keyring=keyring, endpoint_keyring=endpoint_keyring),
             sender=sender,
             settle=self._settle.put,
-            may_claim=lambda: self._heartbeat.is_fresh,
+            may_claim=lambda: self.is_well,
             is_stopping=self._is_stopping.is_set,
             patience=self._patience,
             clock=elapsed,
@@ -151,7 +151,7 @@ class Worker:
         metrics.IN_FLIGHT.set_function(lambda: self.roster.in_flight)
         if self._settings.worker_bind is not None:
             bind = self._settings.worker_bind
-            metrics.serve(bind.host, bind.port, is_healthy=lambda: self._heartbeat.is_fresh)
+            metrics.serve(bind.host, bind.port, is_healthy=lambda: self.is_well)
         for loop in (self._heartbeat_loop, self._settle_loop, *self._intake):
             loop.start()
         log.info("worker.started worker=%s version=%s", self.worker_id, __version__)
@@ -161,6 +161,11 @@ class Worker:
         finally:
             for link in self._links:
                 link.close()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it can keep what it claims, and write what comes of it."""
+        return self._heartbeat.is_fresh and self._settle.is_well
 
     def _check_schema(self, stop: threading.Event) -> bool:
         """Wait for the database, however long it takes; False: told to stop before it came."""

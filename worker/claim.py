@@ -39,7 +39,8 @@ class Claim:
         preparer: opens payloads and endpoints.
         sender: lets requests leave.
         settle: takes the leases that end unsent.
-        may_claim: False while heartbeats are late: what is claimed then might not be kept.
+        may_claim: False while heartbeats are late or outcomes cannot be written: what is
+            claimed then might not be kept, or be sent in vain.
         is_stopping: true once the worker was told to stop.
         patience: how long a request can take, and then some, in seconds.
         clock: seconds that only rise.

@@ -28,7 +28,7 @@ def serve(host: str, port: int, *, is_healthy: Callable[[], bool]) -> WSGIServer
     Args:
         host: to listen on.
         port: to listen on; 0 picks one.
-        is_healthy: whether heartbeats are on time.
+        is_healthy: whether leases are kept and outcomes written.
 
     Raises:
         SettingsError: the address is taken, or not of this machine.
@@ -43,7 +43,7 @@ def serve(host: str, port: int, *, is_healthy: Callable[[], bool]) -> WSGIServer
             healthy = is_healthy()
             status = "200 OK" if healthy else "503 Service Unavailable"
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [b"ok\n" if healthy else b"heartbeats are late\n"]
+            return [b"ok\n" if healthy else b"heartbeats are late, or outcomes cannot be written\n"]
         start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"not found\n"]
 

@@ -33,7 +33,9 @@ IDLE_SECONDS = 0.5
 HEALTH_MEMORY = timedelta(minutes=1)
 """How long a worker believes what it has noted of a subscription; others note too."""
 
-_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError)
+"""What one row can be to blame for. A missing right or column is no fault of any row: then the
+batch is kept, and tried again."""
 
 
 class Settle:
@@ -65,6 +67,8 @@ class Settle:
         self._batch: list[Settlement] = []
         self._health: dict[UUID, tuple[bool, float]] = {}
         self._still_to_pause: set[UUID] = set()
+        self.is_well = True
+        """Whether the last batch was written: while outcomes cannot be, nothing should leave."""
 
     def put(self, settlement: Settlement) -> None:
         """Take one settlement; never blocks. The roster bounds how many there can be."""
@@ -77,7 +81,12 @@ class Settle:
         try whose answer was lost is known again.
         """
         if self._batch or self._collect():
-            self._write()
+            try:
+                self._write()
+            except Exception:
+                self.is_well = False
+                raise
+            self.is_well = True
         if self._still_to_pause:
             with self._link.use() as conn:
                 self._still_to_pause = pause_gone(

@@ -124,6 +124,23 @@ def test_a_row_that_is_refused_costs_no_other_and_is_not_logged(
     assert "token-in-a-path" not in caplog.text
 
 
+def test_outcomes_that_cannot_be_written_are_kept_and_nothing_more_leaves(
+    db: Connection[Any], run: Start, endpoint_keyring: Keyring
+) -> None:
+    with Receiver() as receiver, run(concurrency=4) as running:
+        subscribe(db, endpoint_keyring, receiver.url)
+        db.execute("REVOKE INSERT ON webhook_responses FROM fencepost_worker")
+        events = [publish(db) for _ in range(40)]
+        eventually(lambda: not running.worker.is_well)
+        sent = len(receiver.requests)
+        assert sent < 40
+        db.execute("GRANT INSERT ON webhook_responses TO fencepost_worker")
+        for event_id in events:
+            wait_for(db, event_id, "DELIVERED")
+        check(db, receiver.requests)
+        assert len(receiver.requests) == 40
+
+
 def test_an_outcome_that_cannot_be_judged_is_ours_and_keeps_nothing_held(
     db: Connection[Any], run: Start, endpoint_keyring: Keyring
 ) -> None:

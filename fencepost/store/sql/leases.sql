@@ -151,11 +151,11 @@ moved AS (
            moved_in = pg_current_xact_id(), updated_at = t.now
       FROM held h CROSS JOIN t
      WHERE d.id = h.id
-    RETURNING d.id, d.seq, d.fencing_token, d.attempt_count, d.first_attempt_at, h.url, h.config_version
+    RETURNING d.id, d.seq, h.token, d.attempt_count, d.first_attempt_at, h.url, h.config_version
 ),
 trail AS (
     INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, detail, created_at)
-    SELECT m.id, m.seq, 'ATTEMPTED', %(worker_id)s, m.fencing_token,
+    SELECT m.id, m.seq, 'ATTEMPTED', %(worker_id)s, m.token,
            jsonb_build_object('attempt', m.attempt_count, 'url', m.url, 'config_version', m.config_version), t.now
       FROM moved m CROSS JOIN t
 ),
@@ -168,7 +168,7 @@ missed AS MATERIALIZED (
             WHERE a.delivery_id = i.id AND a.worker_id = %(worker_id)s
               AND a.fencing_token = i.token AND a.state = 'ATTEMPTED'
             ORDER BY a.delivery_id, a.seq DESC LIMIT 1) told ON true
-     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.fencing_token = i.token)
+     WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.token = i.token)
 ),
 fenced AS (
     INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, noted_at)

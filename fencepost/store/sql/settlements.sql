@@ -1,4 +1,5 @@
--- What came of a lease: an outcome, a refusal, or a release.
+-- What came of a lease: an outcome, a refusal, or a release. The trail gets worker and token as they were
+-- presented, not as the row has them: a guard that failed would show.
 
 -- name: settle_many
 -- One form for every way in which a holder gives its lease back. Guards as in leases.sql.
@@ -40,18 +41,18 @@ moved AS (
            moved_in = pg_current_xact_id(), updated_at = t.now
       FROM held h CROSS JOIN t
      WHERE d.id = h.id
-    RETURNING d.id, d.seq, d.fencing_token, d.subscription_id, d.attempt_count, h.to_state, h.fact, h.delay, h.status,
+    RETURNING d.id, d.seq, h.token, d.subscription_id, d.attempt_count, h.to_state, h.fact, h.delay, h.status,
               h.latency, h.message, h.detail, h.reason, h.response, h.pauses
 ),
 trail AS (
     INSERT INTO webhook_delivery_attempts
            (delivery_id, seq, state, worker_id, fencing_token, http_status_code, latency_ms, error_message, detail,
             created_at)
-    SELECT m.id, m.seq - 1, m.fact, %(worker_id)s, m.fencing_token, m.status, m.latency, m.message, m.detail, t.now
+    SELECT m.id, m.seq - 1, m.fact, %(worker_id)s, m.token, m.status, m.latency, m.message, m.detail, t.now
       FROM moved m CROSS JOIN t
      WHERE m.fact IS NOT NULL
     UNION ALL
-    SELECT m.id, m.seq, m.to_state, %(worker_id)s, m.fencing_token,
+    SELECT m.id, m.seq, m.to_state, %(worker_id)s, m.token,
            CASE WHEN m.fact IS NULL THEN m.status END, CASE WHEN m.fact IS NULL THEN m.latency END,
            CASE WHEN m.fact IS NULL THEN m.message END,
            CASE m.to_state
@@ -90,7 +91,7 @@ noted AS (
 ),
 -- By token too: a process that slept can end two leases of one delivery in one batch.
 missed AS MATERIALIZED (
-    SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.fencing_token = i.token)
+    SELECT i.* FROM i WHERE NOT EXISTS (SELECT FROM moved m WHERE m.id = i.id AND m.token = i.token)
 ),
 fenced AS (
     INSERT INTO webhook_fenced_writes (delivery_id, worker_id, fencing_token, would_write, detail, noted_at)
@@ -111,7 +112,7 @@ fenced AS (
 SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p.id IS NOT NULL AS paused,
        CASE WHEN m.pauses AND p.id IS NULL THEN m.subscription_id END AS still_to_pause
   FROM i
-  LEFT JOIN moved m ON m.id = i.id AND m.fencing_token = i.token
+  LEFT JOIN moved m ON m.id = i.id AND m.token = i.token
   LEFT JOIN fenced f ON f.delivery_id = i.id AND f.fencing_token = i.token
   LEFT JOIN paused p ON p.id = m.subscription_id;
 
