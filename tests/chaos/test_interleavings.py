@@ -232,31 +232,37 @@ class Storm:
         self._people = psycopg.connect(url)
         self._workers: list[Program] = []
         self._started = 0
+        self._wakes: list[tuple[float, Program]] = []
 
     def blow(self) -> None:
         what = self._chance.choice(
             [
-                *([self._publish] * 3),
-                *([self._replay, self._discard] * 3),
-                *(self._pause, self._resume, self._kill, self._sleep, self._wake, self._drain),
-                *(self._drop_connections,),
+                *([self._publish] * 4),
+                *([self._sleep] * 6),
+                *([self._replay, self._resume] * 2),
+                *(self._discard, self._pause, self._drop_connections),
+                self._chance.choice([self._kill, self._drain]),
             ]
         )
         what()
-        alive = [worker for worker in self._workers if worker.is_running]
-        while len(alive) < 2:
-            self._started += 1
-            alive.append(self._start(f"w{self._started}", lease_seconds=1, concurrency=8))
-        self._workers = alive
+        self._wake(time.monotonic())
+        self._workers = [worker for worker in self._workers if worker.is_running]
+        while len(self._workers) < 3:
+            self._begin()
 
     def calm(self) -> None:
-        for worker in self._workers:
-            worker.send(signal.SIGCONT)
+        self._wake(float("inf"))
         self._resume()
         self._people.close()
+        self._begin()  # the others may be draining
+
+    def _begin(self) -> None:
+        self._started += 1
+        worker = self._start(f"w{self._started}", lease_seconds=1, concurrency=8)
+        self._workers.append(worker)
 
     def _publish(self) -> None:
-        publish(self._db, 4)
+        publish(self._db, 6)
 
     def _some(self) -> UUID | None:
         found: UUID | None = value(
@@ -295,11 +301,15 @@ class Storm:
 
     def _sleep(self) -> None:
         if self._workers:
-            self._chance.choice(self._workers).send(signal.SIGSTOP)
+            worker = self._chance.choice(self._workers)
+            worker.send(signal.SIGSTOP)
+            self._wakes.append((time.monotonic() + self._chance.uniform(0.8, 2.5), worker))
 
-    def _wake(self) -> None:
-        for worker in self._workers:
-            worker.send(signal.SIGCONT)
+    def _wake(self, now: float) -> None:
+        for at, worker in self._wakes:
+            if at <= now:
+                worker.send(signal.SIGCONT)
+        self._wakes = [wake for wake in self._wakes if wake[0] > now]
 
     def _drop_connections(self) -> None:
         self._db.execute(
@@ -312,8 +322,9 @@ class Storm:
 def mixed(chance: random.Random) -> Callable[[Received], Answer]:
     """A receiver in all its moods."""
     moods = [
-        *([Answer(200)] * 6), Answer(503), Answer(500), Answer(404), Answer(200, delay=0.5),
-        Answer(end="before_head", reset=True), Answer(200, delay=1.5), Answer(end="in_head"),
+        *([Answer(200)] * 3), *([Answer(200, delay=1.5), Answer(200, delay=0.8)] * 3),
+        Answer(503, delay=0.8), Answer(503), Answer(404), Answer(end="in_head"),
+        Answer(end="before_head", reset=True),
     ]  # fmt: skip
     guard = threading.Lock()
 
