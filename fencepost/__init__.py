@@ -1,6 +1,6 @@
 """Fencepost: webhooks that are never lost, and a timeline for each of them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 from fencepost.errors import (
     ConflictError,
