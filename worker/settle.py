@@ -83,10 +83,8 @@ class Settle:
         if self._batch or self._collect():
             try:
                 self._write()
-            except Exception:
-                self.is_well = False
-                raise
-            self.is_well = True
+            finally:
+                self.is_well = not self._batch
         if self._still_to_pause:
             with self._link.use() as conn:
                 self._still_to_pause = pause_gone(

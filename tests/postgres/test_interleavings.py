@@ -25,7 +25,14 @@ from fencepost.store.leases import (
     reap_expired,
     renew_many,
 )
-from fencepost.store.settlements import Settled, Settlement, pause_gone, settle_many
+from fencepost.store.settlements import (
+    Settled,
+    Settlement,
+    note_health,
+    pause_gone,
+    settle_many,
+)
+from fencepost.store.subscriptions import resume_subscription
 from worker.roster import Roster
 
 LEASE = timedelta(seconds=30)
@@ -281,3 +288,18 @@ def test_two_workers_that_hear_410_from_the_same_two_never_wait_for_each_other(
         b.commit()
         row = a.execute("SELECT count(*) FROM webhook_operator_actions").fetchone()
         assert row == (2,)
+
+
+def test_a_failure_is_noted_beside_a_resume_that_has_not_committed(db_url: str) -> None:
+    with psycopg.connect(db_url, autocommit=True) as conn, psycopg.connect(db_url) as operator:
+        conn.execute("SET lock_timeout = '2s'")
+        sub, other = make_subscription(conn), make_subscription(conn)
+        note_health(conn, failing=[sub], succeeding=[])
+        conn.execute("UPDATE webhook_subscriptions SET state = 'paused', paused_reason = 'x'"
+                     " WHERE id = %s", (sub,))  # fmt: skip
+        resume_subscription(operator, sub, actor="dana")
+        note_health(conn, failing=[sub, other], succeeding=[])
+        note_health(conn, failing=[], succeeding=[sub])
+        operator.commit()
+        rows = conn.execute("SELECT subscription_id FROM webhook_failing_subscriptions").fetchall()
+        assert rows == [(other,)]

@@ -117,8 +117,11 @@ SELECT i.id, m.id IS NOT NULL AS settled, f.delivery_id IS NOT NULL AS fenced, p
   LEFT JOIN paused p ON p.id = m.subscription_id;
 
 -- name: note_failing
+-- Whom somebody has in hand (a resume forgets the note) is passed over: its next failure is noted.
 INSERT INTO webhook_failing_subscriptions (subscription_id, since)
-SELECT id, fencepost_now() FROM unnest(%(ids)s::uuid[]) AS i(id) ORDER BY id
+SELECT s.id, fencepost_now()
+  FROM (SELECT s.id FROM webhook_subscriptions s WHERE s.id = ANY (%(ids)s)
+         ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED) s
 ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: note_succeeding
