@@ -19,13 +19,18 @@ from worker.link import Link
 from worker.prepare import Prepared, Preparer, set_aside_draining, set_aside_unsupported
 from worker.roster import Roster
 
-IDLE_SECONDS = 0.25
-"""Between looks when nothing was due; the fan-out of this process wakes it earlier."""
+LOOK_SECONDS, LONGEST_IDLE_SECONDS = 0.25, 2.0
+"""After a pass that found nothing, for each of its looks: thousands of sleeping subscriptions
+take several, and an idle worker leaves the database alone. What this process fans out wakes it
+earlier."""
 
 FULL_SECONDS = 0.5
 """Between looks when no slot is free; a slot that comes free wakes it earlier."""
 
 LARGEST_BATCH = 200
+
+VISITS, IDLE_VISITS = 200, 1000
+"""Subscriptions to look at with one statement; more of them while there is nothing to do."""
 
 
 class Claim:
@@ -77,6 +82,7 @@ class Claim:
         self._chance = chance
         self._cursor = FIRST
         self._pass_is_idle = True
+        self._looks = 0
         self._taken: Sequence[Claimed] = ()
         self._until = 0.0
         self._unsure: list[Prepared] = []
@@ -94,7 +100,8 @@ class Claim:
         if room.slots == 0:
             return FULL_SECONDS
         if self._cursor == FIRST:
-            self._pass_is_idle = True
+            self._looks, self._pass_is_idle = 0, True
+        is_searching = self._looks > 0 and self._pass_is_idle
         with self._link.use() as conn:
             found = claim_due(
                 conn,
@@ -102,13 +109,15 @@ class Claim:
                 lease=self._lease,
                 room=room,
                 cursor=self._cursor,
+                visits=IDLE_VISITS if is_searching else VISITS,
                 turn=self._chance.randrange(5),
             )
             self._cursor = found.cursor
+            self._looks += 1
             if not found.claimed:
                 # Only a whole pass that found nothing says that there is nothing.
                 is_over = found.cursor == FIRST and self._pass_is_idle
-                return IDLE_SECONDS if is_over else 0
+                return min(LONGEST_IDLE_SECONDS, self._looks * LOOK_SECONDS) if is_over else 0
             self._pass_is_idle = False
             self._take(found)
             self._go_on(conn)

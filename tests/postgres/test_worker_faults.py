@@ -242,3 +242,32 @@ def test_a_day_without_a_partition_is_given_one_on_the_spot(
     link.close()
     assert db.execute("SELECT count(*) FROM webhook_deliveries").fetchone() == (1,)
     check(db)
+
+
+def test_an_idle_worker_leaves_the_database_alone(db: Connection[Any], run: Start) -> None:
+    """Also with thousands of subscriptions that all sleep."""
+    db.execute(
+        "INSERT INTO webhook_subscriptions (id, name, endpoint_sealed, endpoint_origin,"
+        " endpoint_masked) SELECT gen_random_uuid(), n::text, '', '', ''"
+        " FROM generate_series(1, 3000) AS n"
+    )
+    db.execute(
+        "INSERT INTO webhook_deliveries (id, event_id, subscription_id, event_type, current_state,"
+        " seq, next_attempt_at) SELECT gen_random_uuid(), gen_random_uuid(), id, 'a',"
+        " 'ENCRYPTED', 2, now() + interval '1 day' FROM webhook_subscriptions"
+    )
+
+    def statements() -> int:
+        db.execute("SELECT pg_stat_clear_snapshot()")
+        row = db.execute(
+            "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    with run():
+        pause = threading.Event()
+        pause.wait(2)  # what is tried: what it does in its time
+        before = statements()
+        pause.wait(4)
+        assert statements() - before <= 4 * 20
