@@ -68,7 +68,8 @@ class RequestsTransport:
         # A backstop only: it is the deadline thread that ends what takes too long.
         self._timeout = Timeout(connect=deadline + 1, read=deadline + 1)
         self._idle = IdleConnections(limit=concurrency)
-        self._watch = Watch(self._tick)
+        self._stranded: deque[Call] = deque()
+        self._watch = Watch(self._tick)  # ticks from now on
         dialler = Dialler(resolver, connect=connect, expect=self._watch.expect)
         self._adapter = GuardedAdapter(dialler, self._idle, tls or verifying_context())
         networks = tuple(allow_networks)
@@ -77,7 +78,6 @@ class RequestsTransport:
         )
         self._ready = threading.Condition()
         self._waiting: deque[Call] = deque()
-        self._stranded: deque[Call] = deque()
         self._threads: list[threading.Thread] = []
         self._idle_threads = 0
         self._is_closed = False
