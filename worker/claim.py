@@ -15,7 +15,7 @@ from fencepost.store.leases import FIRST, Claimed, Claims, attempt_many, claim_d
 from fencepost.store.settlements import Settlement
 from worker import hooks, metrics
 from worker.attempt import Sender, unsent
-from worker.link import Link
+from worker.link import OUTLIVED, Link
 from worker.prepare import Prepared, Preparer, set_aside_draining, set_aside_unsupported
 from worker.roster import Roster
 
@@ -157,9 +157,9 @@ class Claim:
             return
         try:
             ready, set_aside = self._preparer.prepare(conn, claims)
-        except (psycopg.OperationalError, psycopg.errors.FeatureNotSupported):
-            # The server is away or slow, or the connection's plans are of an older schema (see
-            # ``Link``): kept and tried again, as long as the leases last.
+        except (psycopg.OperationalError, *OUTLIVED):
+            # The server is away or slow, or the connection is too old: kept and tried again, as
+            # long as the leases last.
             if self._clock() > self._until:
                 self._taken = ()
                 self._roster.drop(claimed.lease for claimed in claims)

@@ -13,7 +13,7 @@ from psycopg import Connection
 from fencepost.errors import DatabaseUnavailableError
 from fencepost.store.pool import Role, connect, is_outage
 
-_OUTLIVED = (
+OUTLIVED = (
     # "cached plan must not change result type": a migration changed a column under a prepared
     # statement, which then fails for ever; a fresh connection prepares it anew.
     psycopg.errors.FeatureNotSupported,
@@ -75,7 +75,7 @@ class Link:
                 self.close()
                 text = " ".join(str(error).split())
                 raise DatabaseUnavailableError(f"The database went away: {text}") from error
-            if isinstance(error, _OUTLIVED):
+            if isinstance(error, OUTLIVED):
                 self.close()
             raise
 

@@ -14,7 +14,7 @@ from psycopg import Connection
 from fencepost.errors import FencepostError
 from fencepost.records import Replay
 from fencepost.store import requeue
-from worker.link import Link
+from worker.link import OUTLIVED, Link
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class ReplayStep:
         try:
             with conn.transaction():
                 return requeue.requeue_batch(conn, before, requeue.batch_size(before))
-        except psycopg.OperationalError:  # the server is away, busy or slow: the next turn tries
+        except (psycopg.OperationalError, *OUTLIVED):  # away, busy or slow: the next turn tries
             raise
         except (FencepostError, psycopg.Error) as error:
             failure = " ".join(str(error).split())[:300]
