@@ -25,7 +25,6 @@ FIELDS: Final = (
 MASK: Final = "••••"
 """Shown in place of a header's value: no header can have it, so it is never saved by mistake."""
 
-_UNBUILT: Final = ("max_in_flight", "rate_limit_per_second", "ordered")
 LONGEST_NAME: Final = 120
 
 
@@ -43,6 +42,9 @@ class Terms:
     retry_preset: str | None = None
     retry_statuses: tuple[int, ...] = ()
     no_retry_statuses: tuple[int, ...] = ()
+    max_in_flight: int | None = None
+    rate_limit_per_second: float | None = None
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,9 @@ def read_change(
             retry_preset=current.retry_preset,
             retry_statuses=current.retry_statuses,
             no_retry_statuses=current.no_retry_statuses,
+            max_in_flight=current.max_in_flight,
+            rate_limit_per_second=current.rate_limit_per_second,
+            ordered=current.ordered,
         ),
     )
     shown = dict.fromkeys(current.header_names, MASK)
@@ -150,9 +155,6 @@ def _check_names(fields: object, known: Iterable[str]) -> Mapping[str, Any]:
     for name in fields:
         if name not in known:
             raise InvalidInputError(str(name), f"there is no field {str(name)[:40]!r} to set here")
-    for name in _UNBUILT:
-        if not (fields.get(name) is None or fields.get(name) is False):
-            raise InvalidInputError(name, f"{name} is not available in this version")
     return fields
 
 
@@ -196,6 +198,11 @@ def _terms(given: Mapping[str, Any], was: Terms) -> Terms:
         retry_preset=preset,
         retry_statuses=retried,
         no_retry_statuses=final,
+        max_in_flight=read.in_flight(given.get("max_in_flight", was.max_in_flight)),
+        rate_limit_per_second=read.rate(
+            given.get("rate_limit_per_second", was.rate_limit_per_second)
+        ),
+        ordered=read.flag("ordered", wanted("ordered")),
     )
 
 

@@ -15,6 +15,10 @@ _MOST_EVENT_TYPES: Final = 200
 _MOST_STATUSES: Final = 100
 _LONGEST_WAIT: Final = 7 * 86_400.0
 
+MOST_IN_FLIGHT: Final = 10_000
+LOWEST_RATE: Final = 0.001
+HIGHEST_RATE: Final = 10_000
+
 
 def event_types(value: object) -> tuple[str, ...]:
     """Accept a list of globs over event types."""
@@ -64,4 +68,39 @@ def attempts(value: object) -> int:
         raise InvalidInputError(
             "max_attempts", f"max_attempts must be a whole number from 1 to {MOST_ATTEMPTS}"
         )
+    return value
+
+
+def in_flight(value: object) -> int | None:
+    """Accept how many requests may be open at once, over all workers; None: no limit."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_IN_FLIGHT:
+        raise InvalidInputError(
+            "max_in_flight", f"max_in_flight must be null or from 1 to {MOST_IN_FLIGHT}"
+        )
+    return value
+
+
+def rate(value: object) -> float | None:
+    """Accept how many requests may begin in a second, over all workers; None: no limit."""
+    if value is None:
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not LOWEST_RATE <= value <= HIGHEST_RATE
+    ):
+        raise InvalidInputError(
+            "rate_limit_per_second",
+            f"rate_limit_per_second must be null or from {LOWEST_RATE} to {HIGHEST_RATE}",
+        )
+    return float(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """Accept true or false."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(name, f"{name} must be true or false")
     return value

@@ -127,9 +127,21 @@ class Sender:
         except Exception:  # a policy that nobody foresaw must not keep the lease in the roster
             log.exception("delivery.unjudged delivery=%s", flight.attempted.id)
             settlement = unjudged(flight, reply)
+        self._learn(flight, settlement)
         self._settle(self._with_response(flight, reply, settlement))
         _report(flight, settlement)
         self._on_free()
+
+    def _learn(self, flight: InFlight, settlement: Settlement) -> None:
+        """A receiver that is overwhelmed or away gets less, one that answers gets more."""
+        if settlement.is_ours or settlement.was_aborted:
+            return
+        timed_out = settlement.error is ErrorClass.TIMEOUT
+        self._roster.learn(
+            flight.prepared.claimed.subscription_id,
+            failed=timed_out or settlement.cause in (Cause.RETRY, Cause.EXHAUST),
+            timed_out=timed_out,
+        )
 
     def _with_response(self, flight: InFlight, reply: Reply, settlement: Settlement) -> Settlement:
         """Add what is to be kept of the answer, sealed."""

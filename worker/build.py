@@ -16,6 +16,7 @@ from fencepost.store.migrate import check_revision
 from fencepost.store.registry import Beat, beat
 from worker import metrics
 from worker.attempt import Sender
+from worker.bell import Bell
 from worker.claim import Claim
 from worker.clock import elapsed
 from worker.fanout import FanOut
@@ -108,12 +109,22 @@ class Worker:
             clock=elapsed,
             chance=chance,
         )
+        bell = Bell(
+            self._link("bell"),
+            self._link("ringer"),
+            schema=settings.schema,
+            on_ring=self._wake_fan_out,
+            clock=elapsed,
+        )
         fan_out = FanOut(
             self._link("fanout"),
             keyring=keyring,
             worker_id=self.worker_id,
             on_new=self._wake_claim,
+            bell_works=lambda: bell.works,
+            clock=elapsed,
         )
+        self._fan_out_loop = self._loop("fanout", fan_out)
         reaper = Reaper(
             self._link("reaper"),
             worker_id=self.worker_id,
@@ -130,7 +141,8 @@ class Worker:
         self._heartbeat_loop = self._loop("heartbeat", self._heartbeat)
         self._intake = [
             self._claim_loop,
-            self._loop("fanout", fan_out),
+            self._fan_out_loop,
+            self._loop("bell", bell),
             self._loop("reaper", reaper),
             self._loop("replay", replay),
             self._loop("upkeep", upkeep),
@@ -244,6 +256,9 @@ class Worker:
             in_flight=self.roster.in_flight,
             state=self._state,
         )
+
+    def _wake_fan_out(self) -> None:
+        self._fan_out_loop.wake()
 
     def _wake_claim(self) -> None:
         self._claim_loop.wake()

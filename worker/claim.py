@@ -27,6 +27,9 @@ earlier."""
 FULL_SECONDS = 0.5
 """Between looks when no slot is free; a slot that comes free wakes it earlier."""
 
+SOONEST_SECONDS = 0.02
+"""Between looks at a rate limit's next token: several are taken together."""
+
 LARGEST_BATCH = 200
 
 VISITS, IDLE_VISITS = 200, 1000
@@ -117,11 +120,20 @@ class Claim:
             if not found.claimed:
                 # Only a whole pass that found nothing says that there is nothing.
                 is_over = found.cursor == FIRST and self._pass_is_idle
-                return min(LONGEST_IDLE_SECONDS, self._looks * LOOK_SECONDS) if is_over else 0
+                self._roster.take(found, until=0)
+                idle = min(LONGEST_IDLE_SECONDS, self._looks * LOOK_SECONDS)
+                return self._rest(found, idle if is_over else 0)
             self._pass_is_idle = False
             self._take(found)
             self._go_on(conn)
-        return 0
+        return self._rest(found, 0)
+
+    @staticmethod
+    def _rest(found: Claims, otherwise: float) -> float:
+        """Say when to look again: for a rate limit, when its next token is there."""
+        if found.ready_in is None or found.cursor != FIRST:
+            return otherwise
+        return min(LONGEST_IDLE_SECONDS, max(SOONEST_SECONDS, found.ready_in))
 
     def finish(self) -> float:
         """Claim nothing more; bring what is in hand to its end, and then set ``is_finished``."""
@@ -138,7 +150,7 @@ class Claim:
 
     def _take(self, found: Claims) -> None:
         self._until = self._clock() + self._patience
-        self._roster.take(found.claimed, now=found.now, until=self._until)
+        self._roster.take(found, until=self._until)
         self._taken = found.claimed
         hooks.reach("claimed", found.claimed)
 

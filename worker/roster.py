@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from fencepost.model import Lease
-from fencepost.store.leases import Claimed, Room
+from fencepost.store.leases import Claimed, Claims, Room
+from worker.shares import MOST_REMEMBERED, Shares
 
-FULL_MEMORY = timedelta(minutes=10)
+WAIT_MEMORY = timedelta(minutes=10)
 """How long it is remembered that a subscription's share was used up: every claim carries it."""
 
 
@@ -34,7 +35,7 @@ class Roster:
 
     Args:
         concurrency: how many requests may be open at once.
-        share: how many of them one subscription may have.
+        share: how many of them one subscription may have at most.
         backlog: how many results may wait for the settler before no more is claimed.
         clock: seconds that only rise.
     """
@@ -44,12 +45,13 @@ class Roster:
     ) -> None:
         self._concurrency = concurrency
         # One receiver that hangs must leave room to the others, however few the slots are.
-        self._share = min(share, concurrency - concurrency // 4)
+        most = min(share, concurrency - concurrency // 4)
+        self._shares = Shares(most=most, concurrency=concurrency)
         self._backlog = backlog
         self._clock = clock
         self._held: dict[Lease, Held] = {}
         self._running: Counter[UUID] = Counter()  # by subscription, without those settling
-        self._full_at: dict[UUID, datetime] = {}
+        self._waited: dict[UUID, tuple[str, datetime]] = {}
         self._slots_full_at: datetime | None = None
         self._changed = threading.Condition()
 
@@ -60,35 +62,45 @@ class Roster:
             is_behind = len(self._held) - running > self._backlog
             return Room(
                 slots=0 if is_behind else min(at_most, self._concurrency - running),
-                share=self._share,
+                share=self._shares.first,
+                shares=self._shares.all(self._running),
                 held=dict(self._running),
-                full_at=dict(self._full_at),
+                waited=dict(self._waited),
                 slots_full_at=self._slots_full_at,
                 may_take_suspect=not any(held.claimed.is_suspect for held in self._held.values()),
             )
 
-    def take(self, claimed: Iterable[Claimed], *, now: datetime, until: float) -> None:
-        """Enter new leases.
+    def take(self, found: Claims, *, until: float) -> None:
+        """Enter new leases, and what kept others waiting.
 
         Args:
-            claimed: from the claim that has just committed.
-            now: database time of the claim: what fills up, is full since then.
+            found: the claim that has just committed.
             until: local time after which they are not renewed any more.
         """
         with self._changed:
-            for one in claimed:
+            for one in found.claimed:
                 self._held[one.lease] = Held(one, until)
                 self._running[one.subscription_id] += 1
-            self._full_at = {
-                id_: full_at
-                for id_, full_at in self._full_at.items()
-                if full_at > now - FULL_MEMORY
+            self._waited = {
+                id_: (reason, at)
+                for id_, (reason, at) in self._waited.items()
+                if at > found.now - WAIT_MEMORY
             }
             for subscription_id, held in self._running.items():
-                if held >= self._share:
-                    self._full_at[subscription_id] = now
+                if held >= self._shares.of(subscription_id):
+                    self._note_wait(subscription_id, "slot", found.now)
+            for subscription_id, reason in found.kept_back.items():
+                self._note_wait(subscription_id, reason, found.now)
             if self._running.total() >= self._concurrency:
-                self._slots_full_at = now
+                self._slots_full_at = found.now
+
+    def learn(self, subscription_id: UUID, *, failed: bool, timed_out: bool) -> None:
+        """Let an answer change the subscription's share."""
+        with self._changed:
+            if failed:
+                self._shares.failed(subscription_id, timed_out=timed_out)
+            else:
+                self._shares.succeeded(subscription_id)
 
     def hand_over(self, lease: Lease) -> bool:
         """Free the slot of a delivery whose end is decided; tell whether its lease was lost."""
@@ -154,6 +166,12 @@ class Roster:
         """Wait until nothing is held; tell whether that came true."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._held, timeout)
+
+    def _note_wait(self, subscription_id: UUID, reason: str, now: datetime) -> None:
+        self._waited.pop(subscription_id, None)
+        self._waited[subscription_id] = (reason, now)
+        if len(self._waited) > MOST_REMEMBERED:
+            del self._waited[next(iter(self._waited))]
 
     def _release(self, subscription_id: UUID) -> None:
         left = self._running[subscription_id] - 1

@@ -42,17 +42,20 @@ class Room:
 
     Attributes:
         slots: how many requests it could send at once.
-        share: how many of them one subscription may take.
+        share: how many of them a subscription may take of which nothing is known.
+        shares: how many those may take whose answers are known.
         held: what each subscription already has in flight here.
-        full_at: when a subscription's share was last used up, database time.
+        waited: why and until when a subscription's deliveries last had to wait: ``slot``,
+            ``rate`` or ``order``, and database time.
         slots_full_at: when all slots were last in use, database time; None: never.
         may_take_suspect: whether it holds none.
     """
 
     slots: int
     share: int
+    shares: Mapping[UUID, int] = field(default_factory=dict)
     held: Mapping[UUID, int] = field(default_factory=dict)
-    full_at: Mapping[UUID, datetime] = field(default_factory=dict)
+    waited: Mapping[UUID, tuple[str, datetime]] = field(default_factory=dict)
     slots_full_at: datetime | None = None
     may_take_suspect: bool = True
 
@@ -67,12 +70,17 @@ class Claims:
         visited: how many subscriptions with something waiting were looked at.
         cursor: where the next claim goes on: behind the last subscription that was
             served, when the slots ran out; ``FIRST`` when this one came to the end.
+        kept_back: subscriptions with more to send that a limit over all workers or their
+            order keeps back, and which: ``slot``, ``rate`` or ``order``.
+        ready_in: seconds until a rate limit lets the next of them go; None: none waits for it.
     """
 
     claimed: tuple[Claimed, ...]
     now: datetime
     visited: int
     cursor: UUID
+    kept_back: Mapping[UUID, str]
+    ready_in: float | None
 
 
 def claim_due(
@@ -97,7 +105,8 @@ def claim_due(
         turn: 0 to 4, drawn each time: who gets the odd slot, live ones or replays. Counted
             up, it would keep step with the cursor, and some would never have a turn.
     """
-    known = list(room.held.keys() | room.full_at.keys())
+    known = list(room.held.keys() | room.shares.keys() | room.waited.keys())
+    waits = [room.waited.get(id_, (None, None)) for id_ in known]
     with conn.cursor(row_factory=dict_row) as cur:
         rows = cur.execute(
             _SQL.claim_due,
@@ -111,9 +120,11 @@ def claim_due(
                 "share": room.share,
                 "suspects": int(room.may_take_suspect),
                 "slots_full_at": room.slots_full_at,
-                "held_subscriptions": known,
-                "held_counts": [room.held.get(id_, 0) for id_ in known],
-                "held_full_at": [room.full_at.get(id_) for id_ in known],
+                "known_subscriptions": known,
+                "known_held": [room.held.get(id_, 0) for id_ in known],
+                "known_shares": [room.shares.get(id_) for id_ in known],
+                "known_waited_for": [reason for reason, _ in waits],
+                "known_waited_at": [at for _, at in waits],
             },
         ).fetchall()
     first = rows[0]
@@ -130,6 +141,8 @@ def claim_due(
         now=first["now"],
         visited=first["visited"],
         cursor=following,
+        kept_back=dict(zip(first["subscriptions"] or (), first["reasons"] or (), strict=True)),
+        ready_in=first["ready_in"],
     )
 
 

@@ -56,6 +56,12 @@ def count_targets(conn: Connection[Any]) -> int:
     return 0 if row is None else int(row[0])
 
 
+def take_fan_out(conn: Connection[Any]) -> bool:
+    """Become the one worker that fans out, until the transaction ends; False: another is it."""
+    row = conn.execute(_SQL.take_fan_out).fetchone()
+    return row is not None and bool(row[0])
+
+
 def lock_outbox(conn: Connection[Any], batch: int) -> list[OutboxRow]:
     """Take the oldest outbox rows that no other worker has in hand.
 

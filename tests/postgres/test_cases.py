@@ -282,10 +282,10 @@ def test_c50_one_that_hangs_leaves_room_to_another(
         subscribe(db, endpoint_keyring, hanging.url, event_type_patterns=["a"])
         subscribe(db, endpoint_keyring, well.url, event_type_patterns=["b"])
         db.execute("SELECT webhook_publish('a', '{}') FROM generate_series(1, 100)")
-        hanging.wait_for(6)
+        hanging.wait_for(2)
         db.execute("SELECT webhook_publish('b', '{}') FROM generate_series(1, 10)")
         well.wait_for(10)
-        assert len(hanging.requests) == 6
+        assert len(hanging.requests) == 2  # it has never answered: no more is risked
         hanging.release()
         eventually(lambda: states(db) == {"DELIVERED": 110})
         check(db, hanging.requests + well.requests)

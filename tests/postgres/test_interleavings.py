@@ -19,6 +19,7 @@ from fencepost.states import Cause, State
 from fencepost.store.leases import (
     FIRST,
     Claimed,
+    Claims,
     Room,
     attempt_many,
     claim_due,
@@ -164,7 +165,9 @@ def test_a_lease_found_lost_leaves_its_successor_alone() -> None:
         Claimed(Lease(id_, "a", token), uuid4(), "x", sub, 0, 0, 5, None, is_suspect=False)
         for token in (1, 2)
     )
-    board.take([old, new], now=datetime(2026, 11, 30, tzinfo=UTC), until=9)
+    now = datetime(2026, 11, 30, tzinfo=UTC)
+    found = Claims((old, new), now, visited=1, cursor=FIRST, kept_back={}, ready_in=None)
+    board.take(found, until=9)
     assert board.lose([old.lease]) == [old.lease]
     assert board.to_renew() == [new.lease]
 

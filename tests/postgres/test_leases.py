@@ -172,7 +172,7 @@ def test_a_wait_names_what_it_waited_for(db: Connection[Any]) -> None:
     (second,), (third,) = make_deliveries(db, sub), make_deliveries(db, other)
     row = db.execute("SELECT fencepost_now()").fetchone()
     assert row is not None
-    claim(db, full_at={sub: row[0]})
+    claim(db, waited={sub: ("slot", row[0])})
     assert waited_for(db, second) == "slot"
     assert waited_for(db, third) == "worker"
     (fourth,) = make_deliveries(db, other)

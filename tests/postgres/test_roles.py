@@ -65,7 +65,7 @@ def test_a_worker_changes_no_delivery_into_another(superuser: Connection[Any]) -
         "    AND privilege_type = 'UPDATE'"
     )
     assert {row[0] for row in rows} == {
-        "id", "event_id", "subscription_id", "event_type", "created_at",
+        "id", "event_id", "subscription_id", "event_type", "created_at", "position",
     }  # fmt: skip
 
 

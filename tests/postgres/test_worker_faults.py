@@ -236,7 +236,14 @@ def test_a_day_without_a_partition_is_given_one_on_the_spot(
     db.execute("UPDATE webhook_subscriptions SET created_at = fencepost_now()")
     publish(db)
     link = Link(db_url, name="test")
-    fan_out = FanOut(link, keyring=keyring, worker_id="w", on_new=lambda: None)
+    fan_out = FanOut(
+        link,
+        keyring=keyring,
+        worker_id="w",
+        on_new=lambda: None,
+        bell_works=lambda: False,
+        clock=lambda: 0.0,
+    )
     assert fan_out() == 0  # made the partition, and asks to be called again
     fan_out()
     link.close()

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from fencepost.model import Lease
-from fencepost.store.leases import Claimed
+from fencepost.store.leases import FIRST, Claimed, Claims
 from worker.roster import Roster
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -17,6 +17,10 @@ NOW = datetime(2026, 11, 30, tzinfo=UTC)
 def make(subscription: UUID | None = None, *, is_suspect: bool = False) -> Claimed:
     lease = Lease(uuid4(), "w", 1)
     return Claimed(lease, uuid4(), "a", subscription or uuid4(), 0, 0, 5, None, is_suspect)
+
+
+def claims(*claimed: Claimed, now: datetime = NOW) -> Claims:
+    return Claims(claimed, now, visited=1, cursor=FIRST, kept_back={}, ready_in=None)
 
 
 def roster(now: float = 0.0) -> Roster:
@@ -34,21 +38,17 @@ def test_no_more_is_offered_than_is_asked_for() -> None:
 
 def test_what_is_taken_fills_slots_and_shares_and_says_since_when() -> None:
     board, sub = roster(), uuid4()
-    board.take([make(sub), make(sub), make()], now=NOW, until=9)
+    board.take(claims(make(sub), make(sub), make()), until=9)
     room = board.room(200)
-    assert (room.slots, room.held[sub], room.full_at, room.slots_full_at) == (
-        1,
-        2,
-        {sub: NOW},
-        None,
-    )
-    board.take([make()], now=NOW, until=9)
+    assert (room.slots, room.held[sub], room.slots_full_at) == (1, 2, None)
+    assert room.waited == {sub: ("slot", NOW)}
+    board.take(claims(make()), until=9)
     assert board.room(200).slots_full_at == NOW
 
 
 def test_a_slot_comes_free_when_the_answer_is_there_and_the_row_when_it_is_written() -> None:
     board, one = roster(), make()
-    board.take([one], now=NOW, until=9)
+    board.take(claims(one), until=9)
     assert board.hand_over(one.lease) is False
     assert board.room(200).slots == 4
     assert board.to_renew() == []
@@ -60,7 +60,7 @@ def test_a_slot_comes_free_when_the_answer_is_there_and_the_row_when_it_is_writt
 def test_results_that_pile_up_stop_the_claims() -> None:
     board = roster()
     some = [make() for _ in range(4)]
-    board.take(some, now=NOW, until=9)
+    board.take(claims(*some), until=9)
     for one in some:
         board.hand_over(one.lease)
     assert board.room(200).slots == 0
@@ -70,7 +70,7 @@ def test_results_that_pile_up_stop_the_claims() -> None:
 
 def test_one_suspect_at_a_time_until_it_is_settled() -> None:
     board, one = roster(), make(is_suspect=True)
-    board.take([one], now=NOW, until=9)
+    board.take(claims(one), until=9)
     board.hand_over(one.lease)
     assert not board.room(200).may_take_suspect
     board.drop([one.lease])
@@ -79,7 +79,7 @@ def test_one_suspect_at_a_time_until_it_is_settled() -> None:
 
 def test_a_lost_lease_is_named_once_and_not_renewed() -> None:
     board, one, other = roster(), make(), make()
-    board.take([one, other], now=NOW, until=9)
+    board.take(claims(one, other), until=9)
     assert board.lose([one.lease]) == [one.lease]
     assert board.lose([one.lease]) == []
     assert board.to_renew() == [other.lease]
@@ -88,13 +88,13 @@ def test_a_lost_lease_is_named_once_and_not_renewed() -> None:
 
 def test_nothing_is_renewed_past_its_own_deadline() -> None:
     board, one = roster(now=9.5), make()
-    board.take([one], now=NOW, until=9)
+    board.take(claims(one), until=9)
     assert board.to_renew() == []
 
 
 def test_a_request_is_renewed_until_its_own_deadline_not_the_claims() -> None:
     board, one = roster(now=9.5), make()
-    board.take([one], now=NOW, until=9)
+    board.take(claims(one), until=9)
     board.extend(one.lease, until=20)
     assert board.to_renew() == [one.lease]
 
@@ -102,12 +102,12 @@ def test_a_request_is_renewed_until_its_own_deadline_not_the_claims() -> None:
 def test_it_forgets_who_was_full_long_ago() -> None:
     board, sub = roster(), uuid4()
     some = [make(sub), make(sub)]
-    board.take(some, now=NOW, until=9)
+    board.take(claims(*some), until=9)
     board.drop(one.lease for one in some)
-    board.take([make()], now=NOW + timedelta(minutes=9), until=9)
-    assert board.room(200).full_at == {sub: NOW}
-    board.take([make()], now=NOW + timedelta(minutes=11), until=9)
-    assert board.room(200).full_at == {}
+    board.take(claims(make(), now=NOW + timedelta(minutes=9)), until=9)
+    assert board.room(200).waited == {sub: ("slot", NOW)}
+    board.take(claims(make(), now=NOW + timedelta(minutes=11)), until=9)
+    assert board.room(200).waited == {}
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,8 @@ def test_it_forgets_who_was_full_long_ago() -> None:
 )
 def test_no_subscription_may_hold_all_slots(concurrency: int, share: int, at_most: int) -> None:
     board = Roster(concurrency=concurrency, share=share, backlog=9, clock=lambda: 0.0)
-    assert board.room(200).share == at_most
+    sub = uuid4()
+    for _ in range(100):
+        board.learn(sub, failed=False, timed_out=False)
+    room = board.room(200)
+    assert room.shares.get(sub, room.share) == at_most

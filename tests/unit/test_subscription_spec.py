@@ -97,14 +97,16 @@ def test_everything_can_be_chosen() -> None:
         retry_preset=None,
         retry_statuses=[409, 404, 404],
         no_retry_statuses=[501],
-        max_in_flight=None,
-        rate_limit_per_second=None,
-        ordered=False,
+        max_in_flight=7,
+        rate_limit_per_second=2.5,
+        ordered=True,
         secret="a secret that moves here 1234".replace(" ", "-"),
     )
     assert found.terms.retry_statuses == (404, 409)
     assert found.terms.signature_header == "Stripe-Signature"
     assert found.headers == {"X-Team": "billing"}
+    terms = found.terms
+    assert (terms.max_in_flight, terms.rate_limit_per_second, terms.ordered) == (7, 2.5, True)
     assert "moves" not in repr(found)
     assert "billing" not in repr(found)
 
@@ -156,11 +158,16 @@ def test_everything_can_be_chosen() -> None:
         ("retry_statuses", 404),
         ("retry_statuses", [404] * 101),
         ("no_retry_statuses", ["501"]),
-        ("max_in_flight", 5),
         ("max_in_flight", 0),
-        ("rate_limit_per_second", 10),
-        ("ordered", True),
+        ("max_in_flight", True),
+        ("max_in_flight", 1.5),
+        ("max_in_flight", 10_001),
+        ("rate_limit_per_second", 0),
+        ("rate_limit_per_second", -1),
+        ("rate_limit_per_second", float("inf")),
+        ("rate_limit_per_second", "5"),
         ("ordered", "no"),
+        ("ordered", 1),
         ("secret", ""),
         ("secret", "whsec_"),
         ("secret", "12345678"),

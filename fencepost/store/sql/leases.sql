@@ -27,56 +27,96 @@ visited AS (
      WHERE v.n < %(visits)s
 ),
 -- Paused ones are passed over: their deliveries are held. Those of removed ones are claimed, to be
--- dead-lettered, and need not be due: nothing is sent.
+-- dead-lettered, and need not be due: nothing is sent, and no limit or order holds.
 visitable AS MATERIALIZED (
-    SELECT v.n, v.subscription_id, s.resumed_at,
+    SELECT v.n, v.subscription_id, s.resumed_at, s.max_in_flight, s.rate_limit_per_second AS rate,
+           s.ordered AND s.removed_at IS NULL AS is_ordered, f.version,
            CASE WHEN s.removed_at IS NULL THEN t.now ELSE 'infinity' END AS due_by
       FROM visited v
       JOIN webhook_subscriptions s ON s.id = v.subscription_id
+      LEFT JOIN webhook_flows f ON f.subscription_id = v.subscription_id
      CROSS JOIN t
      WHERE s.state = 'active' OR s.removed_at IS NOT NULL
 ),
+-- An ordered one has a head, the oldest that is not finished: nothing else of it can start.
 open AS MATERIALIZED (
-    SELECT v.n, v.subscription_id, v.resumed_at, v.due_by, h.full_at,
-           least(greatest(0, %(share)s - coalesce(h.held, 0)), %(slots)s) AS room,
-           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays
+    SELECT v.*, h.waited_at, h.waited_for,
+           CASE WHEN v.due_by = 'infinity' THEN %(slots)s
+                ELSE least(greatest(0, coalesce(h.share, %(share)s) - coalesce(h.held, 0)), %(slots)s) END AS room,
+           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays, head.id AS head_id
       FROM visitable v
-      LEFT JOIN unnest(%(held_subscriptions)s::uuid[], %(held_counts)s::bigint[], %(held_full_at)s::timestamptz[])
-                AS h(subscription_id, held, full_at) ON h.subscription_id = v.subscription_id
+      LEFT JOIN unnest(%(known_subscriptions)s::uuid[], %(known_held)s::bigint[], %(known_shares)s::bigint[],
+                       %(known_waited_at)s::timestamptz[], %(known_waited_for)s::text[])
+                AS h(subscription_id, held, share, waited_at, waited_for) ON h.subscription_id = v.subscription_id
       -- Ordered and limited, not EXISTS, which may become a hash over the whole index, nor unordered,
       -- which may become a sequential scan: both were measured.
       LEFT JOIN LATERAL (
            SELECT true AS waits FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 0 AND d.next_attempt_at <= v.due_by
+              AND d.lane = 0 AND d.next_attempt_at <= v.due_by AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) live ON true
       LEFT JOIN LATERAL (
            SELECT true AS waits FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 1 AND d.next_attempt_at <= v.due_by
+              AND d.lane = 1 AND d.next_attempt_at <= v.due_by AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) replays ON true
+      LEFT JOIN LATERAL (
+           SELECT d.id FROM webhook_deliveries d
+            WHERE d.is_ordered AND d.current_state IN ('ENCRYPTED', 'RETRIED', 'LEASED', 'ATTEMPTED')
+              AND d.subscription_id = v.subscription_id AND v.is_ordered
+            ORDER BY d.subscription_id, d.position, d.id LIMIT 1) head ON true
+),
+-- The limits that hold over all workers. The flow row is locked and must be the one of our snapshot:
+-- else another claim has taken since, and what is counted here is out of date.
+flows AS MATERIALIZED (
+    SELECT o.subscription_id, o.rate, b.tokens,
+           least(o.room, least(o.max_in_flight, CASE WHEN o.is_ordered THEN 1 END) - k.held,
+                 CASE WHEN o.rate IS NOT NULL THEN floor(b.tokens) END)::bigint AS allowance,
+           CASE WHEN o.is_ordered THEN 'order' ELSE 'slot' END AS limit_name
+      FROM open o
+     CROSS JOIN t
+     CROSS JOIN LATERAL (
+           SELECT f.version, f.tokens, f.refilled_at FROM webhook_flows f
+            WHERE f.subscription_id = o.subscription_id
+              FOR NO KEY UPDATE OF f SKIP LOCKED) f
+      -- A bucket of half a second, but of two at least: no ten seconds see more than a twentieth too many.
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN o.rate IS NOT NULL THEN
+                       least(greatest(2, o.rate / 2),
+                             f.tokens + o.rate * greatest(0, extract(epoch FROM t.now - f.refilled_at))) END AS tokens) b
+      LEFT JOIN LATERAL (
+           SELECT count(*) AS held FROM webhook_deliveries d
+            WHERE d.current_state IN ('LEASED', 'ATTEMPTED') AND d.subscription_id = o.subscription_id
+              AND (o.max_in_flight IS NOT NULL OR o.is_ordered)) k ON true
+     WHERE o.version IS NOT NULL AND (o.has_live OR o.has_replays OR o.head_id IS NOT NULL)
+       AND f.version = o.version                       -- guard: nobody has taken since
+),
+able AS MATERIALIZED (
+    SELECT o.*, CASE WHEN o.version IS NULL THEN o.room ELSE greatest(0, coalesce(f.allowance, 0)) END AS allowance
+      FROM open o
+      LEFT JOIN flows f ON f.subscription_id = o.subscription_id
 ),
 -- A suspect may kill its worker: a worker holds one at a time.
 suspects AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, o.subscription_id, o.n, o.resumed_at, o.full_at
-      FROM open o
+    SELECT d.id, d.next_attempt_at, o.subscription_id, o.n, o.resumed_at, o.waited_at, o.waited_for
+      FROM able o
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = o.subscription_id
-              AND d.lane = 2 AND d.next_attempt_at <= o.due_by
+              AND d.lane = 2 AND d.next_attempt_at <= o.due_by AND (NOT o.is_ordered OR d.id = o.head_id)
             ORDER BY d.next_attempt_at
-            LIMIT least(%(suspects)s, o.room)
+            LIMIT least(%(suspects)s, o.allowance)
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
      LIMIT least(%(suspects)s, %(slots)s)
 ),
 -- Live ones first; where both wait, replays get a fifth, over turns where the room is less than five.
 lanes AS MATERIALIZED (
-    SELECT o.n, o.subscription_id, o.resumed_at, o.due_by, o.full_at, l.lane,
+    SELECT o.n, o.subscription_id, o.resumed_at, o.due_by, o.waited_at, o.waited_for, l.lane,
            CASE WHEN l.lane = 1 THEN reserve ELSE r.room - reserve END AS room
-      FROM open o
+      FROM able o
      CROSS JOIN LATERAL (
-           SELECT o.room - (SELECT count(*) FROM suspects x WHERE x.subscription_id = o.subscription_id) AS room) r
+           SELECT o.allowance - (SELECT count(*) FROM suspects x WHERE x.subscription_id = o.subscription_id) AS room) r
      CROSS JOIN LATERAL (
            SELECT CASE WHEN NOT o.has_replays THEN 0
                        WHEN NOT o.has_live THEN r.room
@@ -85,7 +125,7 @@ lanes AS MATERIALIZED (
      WHERE (l.lane = 0 AND o.has_live) OR (l.lane = 1 AND o.has_replays)
 ),
 due AS MATERIALIZED (
-    SELECT d.id, d.next_attempt_at, l.subscription_id, l.n, l.resumed_at, l.full_at
+    SELECT d.id, d.next_attempt_at, l.subscription_id, l.n, l.resumed_at, l.waited_at, l.waited_for
       FROM (SELECT * FROM lanes ORDER BY n, lane) l
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
@@ -97,32 +137,66 @@ due AS MATERIALIZED (
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
      LIMIT %(slots)s - (SELECT count(*) FROM suspects)
 ),
+heads AS MATERIALIZED (
+    SELECT d.id, d.next_attempt_at, o.subscription_id, o.n, o.resumed_at, o.waited_at, o.waited_for
+      FROM (SELECT * FROM able WHERE is_ordered AND allowance > 0 ORDER BY n) o
+     CROSS JOIN LATERAL (
+           SELECT d.id, d.next_attempt_at
+             FROM webhook_deliveries d
+            WHERE d.id = o.head_id AND d.current_state || '' IN ('ENCRYPTED', 'RETRIED') AND d.lane <> 2
+              AND d.next_attempt_at <= o.due_by
+              FOR NO KEY UPDATE OF d SKIP LOCKED) d
+     LIMIT %(slots)s - (SELECT count(*) FROM suspects) - (SELECT count(*) FROM due)
+),
 moved AS (
     UPDATE webhook_deliveries d
        SET current_state = 'LEASED', worker_id = %(worker_id)s,
            fencing_token = d.fencing_token + 1,       -- every lease has its own token
            lease_expires_at = t.now + %(lease)s, seq = d.seq + 1,
            moved_in = pg_current_xact_id(), updated_at = t.now
-      FROM (SELECT * FROM due UNION ALL SELECT * FROM suspects) p
+      FROM (SELECT * FROM due UNION ALL SELECT * FROM heads UNION ALL SELECT * FROM suspects) p
      CROSS JOIN t
      WHERE d.id = p.id
     RETURNING d.id, d.event_id, d.event_type, d.subscription_id, d.fencing_token, d.seq, d.attempt_count, d.budget_start,
               d.max_attempts, d.first_attempt_at, d.lane, p.n,
               CASE WHEN p.resumed_at >= p.next_attempt_at THEN 'paused'
-                   WHEN greatest(p.full_at, %(slots_full_at)s) >= p.next_attempt_at THEN 'slot'
+                   WHEN p.waited_at >= p.next_attempt_at THEN p.waited_for
+                   WHEN %(slots_full_at)s >= p.next_attempt_at THEN 'slot'
                    ELSE 'worker' END AS waited_for
+),
+taken AS MATERIALIZED (SELECT subscription_id, count(*) AS n FROM moved GROUP BY subscription_id),
+spent AS (
+    UPDATE webhook_flows f
+       SET version = f.version + 1,
+           tokens = CASE WHEN w.rate IS NULL THEN f.tokens ELSE w.tokens - m.n END, refilled_at = t.now
+      FROM taken m
+      JOIN flows w ON w.subscription_id = m.subscription_id
+     CROSS JOIN t
+     WHERE f.subscription_id = w.subscription_id
 ),
 trail AS (
     INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, detail, created_at)
     SELECT m.id, m.seq, 'LEASED', %(worker_id)s, m.fencing_token,
            jsonb_build_object('lease_seconds', extract(epoch FROM %(lease)s), 'waited_for', m.waited_for), t.now
       FROM moved m CROSS JOIN t
+),
+-- What may have more that a limit keeps back: why, and when its next token is there.
+kept_back AS (
+    SELECT array_agg(w.subscription_id) AS subscriptions,
+           array_agg(CASE WHEN l.tokens < 1 THEN 'rate' ELSE w.limit_name END) AS reasons,
+           min(CASE WHEN l.tokens < 1 THEN (1 - l.tokens) / w.rate END) AS ready_in
+      FROM flows w
+      JOIN open o ON o.subscription_id = w.subscription_id
+      LEFT JOIN taken m ON m.subscription_id = w.subscription_id
+     CROSS JOIN LATERAL (SELECT w.tokens - coalesce(m.n, 0) AS tokens) l
+     WHERE (w.allowance <= coalesce(m.n, 0) AND w.allowance < o.room) OR (o.is_ordered AND m.n IS NULL)
 )
-SELECT v.visited, v.last, t.now,
+SELECT v.visited, v.last, t.now, k.subscriptions, k.reasons, k.ready_in,
        m.id, m.event_id, m.event_type, m.subscription_id, m.fencing_token, m.attempt_count, m.budget_start,
        m.max_attempts, m.first_attempt_at, m.lane, m.n
   FROM t
  CROSS JOIN (SELECT count(*) AS visited, (array_agg(subscription_id ORDER BY n DESC))[1] AS last FROM visited) v
+ CROSS JOIN kept_back k
   LEFT JOIN moved m ON true;
 
 -- name: attempt_many
@@ -224,7 +298,7 @@ expired AS MATERIALIZED (
       FROM webhook_deliveries d
      WHERE d.current_state IN ('LEASED', 'ATTEMPTED')
        AND d.lease_expires_at <= (SELECT now FROM t)   -- guard: not renewed since
-     ORDER BY d.id
+     ORDER BY d.subscription_id, d.id                  -- the held index's own; locked rows are passed over
      LIMIT %(batch)s
        FOR NO KEY UPDATE OF d SKIP LOCKED
 ),

@@ -14,7 +14,7 @@ found AS MATERIALIZED (
               FOR NO KEY UPDATE OF d) l
 ),
 judged AS MATERIALIZED (
-    SELECT f.id, f.from_state, s.max_attempts, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
+    SELECT f.id, f.from_state, s.max_attempts, s.ordered, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
            -- The lock was waited for: the row is new, but all else here is as it was before.
            CASE WHEN f.has_moved THEN 'moved'
                 WHEN f.from_state NOT IN ('RETRIED', 'DLQ', 'DELIVERED') THEN 'state'
@@ -42,6 +42,7 @@ moved AS (
            max_attempts = CASE WHEN j.from_state = 'RETRIED' THEN d.max_attempts ELSE j.max_attempts END,
            expiries = CASE WHEN j.from_state = 'RETRIED' THEN d.expiries ELSE 0 END,
            lane = CASE WHEN j.from_state = 'RETRIED' THEN d.lane ELSE 1 END,
+           is_ordered = d.is_ordered OR j.ordered,     -- re-enters at its old place
            dead_at = NULL, dead_reason = NULL, discarded_at = NULL,
            replay_id = coalesce(%(replay_id)s, d.replay_id),
            moved_in = pg_current_xact_id(), updated_at = t.now

@@ -3,6 +3,10 @@
 -- name: count_targets
 SELECT count(*) AS targets FROM webhook_subscriptions WHERE removed_at IS NULL;
 
+-- name: take_fan_out
+-- One worker at a time, so that what was published later is never a delivery earlier. Held until the transaction ends.
+SELECT pg_try_advisory_xact_lock(hashtextextended('webhook_fan_out', 0)) AS is_ours;
+
 -- name: lock_outbox
 -- Other workers pass over what this one has in hand.
 SELECT o.id, o.event_id, o.payload, e.event_type, e.content_type, e.idempotency_key IS NOT NULL AS is_keyed
@@ -22,7 +26,7 @@ i AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM webhook_outbox o USING i WHERE o.id = i.outbox_id
-    RETURNING o.event_id, o.created_at, i.key_id, i.sealed, i.mac
+    RETURNING o.id, o.event_id, o.created_at, i.key_id, i.sealed, i.mac
 ),
 sealed AS (
     INSERT INTO webhook_payloads (event_id, key_id, sealed)
@@ -41,7 +45,7 @@ keyed AS (
 -- Active and paused subscriptions that were there when the event was published. '*' never means our own events.
 matched AS MATERIALIZED (
     SELECT fencepost_uuid7(t.now) AS id, e.id AS event_id, e.event_type, e.node, e.content_type, s.id AS subscription_id,
-           s.max_attempts, g.created_at AS received_at, coalesce(g.key_id, p.key_id) AS key_id,
+           s.max_attempts, s.ordered, g.id AS position, g.created_at AS received_at, coalesce(g.key_id, p.key_id) AS key_id,
            CASE WHEN g.sealed IS NULL THEN 'producer' ELSE 'fan-out' END AS sealed_by
       FROM gone g
      CROSS JOIN t
@@ -57,9 +61,10 @@ matched AS MATERIALIZED (
 ),
 made AS (
     INSERT INTO webhook_deliveries
-           (id, event_id, subscription_id, event_type, current_state, seq, max_attempts, next_attempt_at, created_at,
-            updated_at)
-    SELECT m.id, m.event_id, m.subscription_id, m.event_type, 'ENCRYPTED', 2, m.max_attempts, t.now, t.now, t.now
+           (id, event_id, subscription_id, event_type, current_state, seq, max_attempts, next_attempt_at, position,
+            is_ordered, created_at, updated_at)
+    SELECT m.id, m.event_id, m.subscription_id, m.event_type, 'ENCRYPTED', 2, m.max_attempts, t.now, m.position,
+           m.ordered, t.now, t.now
       FROM matched m CROSS JOIN t
 ),
 trail AS (

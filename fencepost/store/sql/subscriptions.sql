@@ -16,11 +16,12 @@ added AS (
     INSERT INTO webhook_subscriptions
            (id, name, endpoint_sealed, endpoint_origin, endpoint_masked, event_types, event_type_patterns,
             signature_scheme, signature_header, headers_sealed, header_names, max_attempts, backoff_base_seconds,
-            backoff_cap_seconds, retry_preset, retry_statuses, no_retry_statuses, created_at, updated_at)
+            backoff_cap_seconds, retry_preset, retry_statuses, no_retry_statuses, max_in_flight, rate_limit_per_second,
+            ordered, created_at, updated_at)
     SELECT %(id)s, %(name)s, %(endpoint_sealed)s, %(endpoint_origin)s, %(endpoint_masked)s, %(event_types)s,
            %(event_type_patterns)s, %(signature_scheme)s, %(signature_header)s, %(headers_sealed)s, %(header_names)s,
            %(max_attempts)s, %(backoff_base_seconds)s, %(backoff_cap_seconds)s, %(retry_preset)s,
-           %(retry_statuses)s, %(no_retry_statuses)s, t.now, t.now
+           %(retry_statuses)s, %(no_retry_statuses)s, %(max_in_flight)s, %(rate_limit_per_second)s, %(ordered)s, t.now, t.now
       FROM t
     RETURNING {columns}
 ),
@@ -59,6 +60,7 @@ UPDATE webhook_subscriptions
        max_attempts = %(max_attempts)s, backoff_base_seconds = %(backoff_base_seconds)s,
        backoff_cap_seconds = %(backoff_cap_seconds)s, retry_preset = %(retry_preset)s,
        retry_statuses = %(retry_statuses)s, no_retry_statuses = %(no_retry_statuses)s,
+       max_in_flight = %(max_in_flight)s, rate_limit_per_second = %(rate_limit_per_second)s, ordered = %(ordered)s,
        config_version = config_version + 1, updated_at = fencepost_now()
  WHERE id = %(id)s
    AND removed_at IS NULL                              -- guard: not removed

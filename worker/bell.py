@@ -1,0 +1,72 @@
+"""The bell step: listen for the doorbell, and know whether it can be heard at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from fencepost.store import doorbell
+from worker.link import Link
+
+log = logging.getLogger(__name__)
+
+LISTEN_SECONDS = 1.0
+PROOF_SECONDS = 30.0
+"""How long one heard ring proves that the bell works."""
+
+
+class Bell:
+    """Wakes the fan-out when a producer rings.
+
+    It rings itself now and then, through another connection. While it hears that, polling
+    may be slow; behind a pooler that lends connections by the transaction it never hears
+    it, and polling stays fast.
+
+    Args:
+        link: its connection, which listens.
+        ringer: another connection, which rings.
+        schema: part of the bell's name.
+        on_ring: called when it rings.
+        clock: seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        ringer: Link,
+        *,
+        schema: str,
+        on_ring: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._link = link
+        self._ringer = ringer
+        self._schema = schema
+        self._on_ring = on_ring
+        self._clock = clock
+        self._listening = 0
+        self._rang_at = self._heard_at = float("-inf")
+
+    @property
+    def works(self) -> bool:
+        """Whether it was heard lately."""
+        return self._clock() - self._heard_at < 2 * PROOF_SECONDS
+
+    def __call__(self) -> float:
+        """Listen for a while."""
+        with self._link.use() as conn:
+            if self._link.opened != self._listening:
+                doorbell.listen(conn, self._schema)
+                self._listening = self._link.opened
+                self._rang_at = float("-inf")
+            now = self._clock()
+            if now - self._rang_at >= PROOF_SECONDS:
+                with self._ringer.use() as other:
+                    doorbell.ring(other)
+                self._rang_at = now
+            for notice in conn.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                if notice.payload:
+                    self._heard_at = self._clock()
+                else:
+                    self._on_ring()
+        return 0
