@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import errno
 import http.client
-import re
-from typing import IO, Any, Final, cast
+from typing import IO, Any, cast
 
 from urllib3.response import HTTPResponse
 
 from worker.transport.dialling import current
-
-MAX_HEAD_BYTES: Final = 256 * 1024
-"""Of all heads of one answer together, interim ones included."""
-
-_HEADER_LINE: Final = re.compile(rb"[!-9;-~]+:|[ \t]")
-_SPACE_BEFORE_COLON: Final = re.compile(rb"\A([!-9;-~]+)[ \t]+:")
-_DIGITS: Final = re.compile(r"[0-9]+")
+from worker.transport.heads import HEADER_LINE, MAX_HEAD_BYTES, SPACE_BEFORE_COLON
+from worker.transport.heads import ends_plainly as _ends_plainly
 
 
 class _Heads:
@@ -41,8 +35,8 @@ class _Heads:
             if not line.strip():
                 self._is_in_headers = False
                 return line
-            line = _SPACE_BEFORE_COLON.sub(rb"\1:", line)
-            if _HEADER_LINE.match(line):
+            line = SPACE_BEFORE_COLON.sub(rb"\1:", line)
+            if HEADER_LINE.match(line):
                 return line
 
     def _read_whole_line(self, limit: int) -> bytes:
@@ -93,12 +87,8 @@ class FinalResponse(http.client.HTTPResponse):
 
 def ends_plainly(response: HTTPResponse) -> bool:
     """Say whether it is beyond doubt where an answer ends, and so where the next one begins."""
-    length = response.headers.get("Content-Length")
-    coding = response.headers.get("Transfer-Encoding")
-    if response.status in {http.client.SWITCHING_PROTOCOLS, http.client.RESET_CONTENT}:
-        return False
-    if response.status in {http.client.NO_CONTENT, http.client.NOT_MODIFIED}:
-        return coding is None and length in {None, "0"}
-    if coding is not None:
-        return length is None and coding.lower() == "chunked"
-    return length is not None and _DIGITS.fullmatch(length) is not None
+    return _ends_plainly(
+        response.status,
+        length=response.headers.get("Content-Length"),
+        coding=response.headers.get("Transfer-Encoding"),
+    )

@@ -8,76 +8,26 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 
 from fencepost.model import Lease, Outgoing
 from worker.transport.base import Done
+from worker.transport.calls import Call, Cut
 
 log = logging.getLogger(__name__)
-
-
-class Phase(StrEnum):
-    """How far a request has come."""
-
-    QUEUED = "waiting for a thread"
-    LOOK_UP = "looking the name up"
-    CONNECT = "connecting"
-    TLS = "agreeing on TLS"
-    SEND = "sending the request"
-    HEAD = "waiting for the answer"
-    BODY = "reading the answer's body"
-
-
-class Cut(StrEnum):
-    """Why we ended a request ourselves."""
-
-    DEADLINE = "the total deadline passed"
-    CONNECT = "the time to connect passed"
-    LEASE = "lease lost"
-    CLOSED = "the worker stopped"
 
 
 class CutShortError(Exception):
     """The request was ended by us before it came to its next phase."""
 
 
-class Call:
-    """One request under way: how far it is, until when it may go on, and its socket.
-
-    The thread that performs it moves it on; any other thread may cut it short.
-    """
+class SocketCall(Call):
+    """A call that one thread performs and any other may cut short, by its socket."""
 
     def __init__(self, outgoing: Outgoing, done: Done) -> None:
-        self.outgoing = outgoing
-        self.done = done
-        self.phase = Phase.QUEUED
-        self.cut: Cut | None = None
-        self.started_at = self.phase_at = time.monotonic()
-        self.detail: dict[str, object] = {}
-        self.status_seen: int | None = None
-        self._ends_at = self._connects_by = float("inf")
+        super().__init__(outgoing, done)
+        self._connects_by = float("inf")
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-
-    def start(self, deadline: float) -> None:
-        """Let the total deadline run: from now, before the name is looked up."""
-        self.started_at = self.phase_at = time.monotonic()
-        self._ends_at = self.started_at + deadline
-        self.enter(Phase.LOOK_UP)
-
-    def enter(self, phase: Phase, *, measured: str | None = None) -> None:
-        """Begin a phase, and note under a name how long the one before it took."""
-        if measured is not None:
-            self.measure(measured)
-        self.phase, self.phase_at = phase, time.monotonic()
-
-    def measure(self, name: str) -> None:
-        """Note the milliseconds since this phase began."""
-        self.detail[name] = round((time.monotonic() - self.phase_at) * 1000, 1)
-
-    def elapsed_ms(self) -> int:
-        """Give the whole milliseconds since the look-up began."""
-        return round((time.monotonic() - self.started_at) * 1000)
 
     def check(self) -> None:
         """Raise CutShortError when it has been cut short: nothing more may leave."""
@@ -95,7 +45,7 @@ class Call:
     @property
     def due(self) -> float:
         """When it has to be over, or past connecting; never, once it is cut short."""
-        return float("inf") if self.cut else min(self._ends_at, self._connects_by)
+        return float("inf") if self.cut else min(self.ends_at, self._connects_by)
 
     def left(self) -> float:
         """Give the seconds until it is due, for a socket's timeout: never zero or less."""
@@ -136,7 +86,7 @@ class Call:
 
     def cut_if_due(self, now: float) -> None:
         """Cut it short when its time is up."""
-        if now >= self._ends_at:
+        if now >= self.ends_at:
             self.cut_short(Cut.DEADLINE)
         elif now >= self._connects_by:
             self.cut_short(Cut.CONNECT)
@@ -156,24 +106,24 @@ class Watch:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
-        self._calls: dict[Lease, Call] = {}
+        self._calls: dict[Lease, SocketCall] = {}
         self._wakes_at = 0.0
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
         self._thread.start()
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: SocketCall) -> None:
         """Take a call in: it can be cut short from now on."""
         with self._lock:
             self._calls[call.outgoing.lease] = call
 
-    def expect(self, call: Call) -> None:
+    def expect(self, call: SocketCall) -> None:
         """Be there when a call is due that has just been given less time."""
         with self._lock:
             if call.due < self._wakes_at:
                 self._changed.notify()
 
-    def end(self, call: Call) -> None:
+    def end(self, call: SocketCall) -> None:
         """Let a call go: its reply is made."""
         call.let_go()
         with self._lock:

@@ -10,15 +10,17 @@ from typing import Final, cast
 
 from worker.local_faults import LocalFaultError, is_local_fault
 from worker.resolver import Resolver
-from worker.transport.deadlines import Call, Phase
+from worker.transport.calls import Phase
+from worker.transport.deadlines import SocketCall
 
-_MAX_DIALLED: Final = 4
+MAX_DIALLED: Final = 4
+"""Addresses of one name that are tried."""
 
 _here = threading.local()
 
 
 @contextmanager
-def performing(call: Call) -> Iterator[None]:
+def performing(call: SocketCall) -> Iterator[None]:
     """Say which call this thread performs: urllib3 has no way to hand it down to its sockets."""
     _here.call = call
     try:
@@ -27,9 +29,9 @@ def performing(call: Call) -> Iterator[None]:
         del _here.call
 
 
-def current() -> Call:
+def current() -> SocketCall:
     """Give the call that this thread performs."""
-    return cast("Call", _here.call)
+    return cast("SocketCall", _here.call)
 
 
 class ConnectFailedError(Exception):
@@ -50,7 +52,7 @@ class Dialler:
     """
 
     def __init__(
-        self, resolver: Resolver, *, connect: float, expect: Callable[[Call], None]
+        self, resolver: Resolver, *, connect: float, expect: Callable[[SocketCall], None]
     ) -> None:
         self._resolver = resolver
         self._connect = connect
@@ -67,7 +69,7 @@ class Dialler:
         """
         call = current()
         call.enter(Phase.LOOK_UP)
-        addresses = self._resolver.resolve(host, within=call.left())[:_MAX_DIALLED]
+        addresses = self._resolver.resolve(host, within=call.left())[:MAX_DIALLED]
         call.enter(Phase.CONNECT, measured="dns_ms")
         call.connect_within(self._connect)
         self._expect(call)
@@ -83,10 +85,10 @@ class Dialler:
                     raise LocalFaultError(f"no connection could be opened: {error}") from error
                 call.check()
                 failure = error
-        raise _connect_failed(call, port, failure) from failure
+        raise connect_failed(str(call.detail["ip"]), port, failure) from failure
 
 
-def _connect(call: Call, address: str, port: int, timeout: float) -> socket.socket:
+def _connect(call: SocketCall, address: str, port: int, timeout: float) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -101,7 +103,8 @@ def _connect(call: Call, address: str, port: int, timeout: float) -> socket.sock
     return sock
 
 
-def _connect_failed(call: Call, port: int, failure: OSError | None) -> ConnectFailedError:
+def connect_failed(ip: str, port: int, failure: OSError | None) -> ConnectFailedError:
+    """Say what became of the last address that was dialled; None when it kept silent."""
     timed_out = isinstance(failure, TimeoutError)
     why = "no answer" if timed_out or failure is None else (failure.strerror or str(failure))
-    return ConnectFailedError(f"{call.detail['ip']} port {port}: {why}", timed_out=timed_out)
+    return ConnectFailedError(f"{ip} port {port}: {why}", timed_out=timed_out)

@@ -15,7 +15,7 @@ from fencepost.model import ErrorClass
 from fencepost.outcomes import clean_text
 from worker.local_faults import LocalFaultError, is_local_fault
 from worker.resolver import AddressForbiddenError, LookupFailedError
-from worker.transport.deadlines import Call, Cut, Phase
+from worker.transport.calls import Call, Cut, Phase
 from worker.transport.dialling import ConnectFailedError
 
 log = logging.getLogger(__name__)

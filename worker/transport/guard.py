@@ -16,7 +16,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.response import BaseHTTPResponse, HTTPResponse
 
 from worker.transport.answers import FinalResponse, ends_plainly
-from worker.transport.deadlines import Phase
+from worker.transport.calls import Phase
 from worker.transport.dialling import Dialler, current
 from worker.transport.keepalive import IdleConnections, Origin
 

@@ -7,7 +7,6 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 import requests
@@ -15,26 +14,22 @@ from requests.structures import CaseInsensitiveDict
 from urllib3.response import HTTPResponse
 from urllib3.util import Timeout
 
-from fencepost.custom_headers import is_name, is_value
 from fencepost.egress import Network
-from fencepost.endpoints import check_url
-from fencepost.errors import InvalidInputError
 from fencepost.model import ErrorClass, Lease, Outgoing, Reply
-from fencepost.outcomes import clean_bytes
 from worker.resolver import Resolver
 from worker.transport.base import MAX_BODY_KEPT, MAX_BODY_READ, Done
-from worker.transport.deadlines import Call, Cut, Phase, Watch
+from worker.transport.calls import Cut, Phase
+from worker.transport.deadlines import SocketCall, Watch
 from worker.transport.dialling import Dialler, performing
 from worker.transport.faults import judge, say_cut
 from worker.transport.guard import GuardedAdapter, verifying_context
+from worker.transport.heads import storable
 from worker.transport.keepalive import IdleConnections
+from worker.transport.sendable import check_sendable, url_judge
 
 log = logging.getLogger(__name__)
 
 _PIECE: Final = 16 * 1024
-_MAX_HEADERS_KEPT: Final = 100
-_MAX_NAME: Final = 100
-_MAX_VALUE: Final = 1000
 
 
 class RequestsTransport:
@@ -68,23 +63,20 @@ class RequestsTransport:
         # A backstop only: it is the deadline thread that ends what takes too long.
         self._timeout = Timeout(connect=deadline + 1, read=deadline + 1)
         self._idle = IdleConnections(limit=concurrency)
-        self._stranded: deque[Call] = deque()
+        self._stranded: deque[SocketCall] = deque()
         self._watch = Watch(self._tick)  # ticks from now on
         dialler = Dialler(resolver, connect=connect, expect=self._watch.expect)
         self._adapter = GuardedAdapter(dialler, self._idle, tls or verifying_context())
-        networks = tuple(allow_networks)
-        self._check_url = lru_cache(maxsize=4096)(
-            lambda url: check_url(url, allow_http=allow_http, allow_networks=networks).url
-        )
+        self._judge_url = url_judge(allow_http=allow_http, allow_networks=allow_networks)
         self._ready = threading.Condition()
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[SocketCall] = deque()
         self._threads: list[threading.Thread] = []
         self._idle_threads = 0
         self._is_closed = False
 
     def send(self, outgoing: Outgoing, done: Done) -> None:
         """Hand a request to a thread; see ``Transport``."""
-        call = Call(outgoing, done)
+        call = SocketCall(outgoing, done)
         self._watch.begin(call)
         with self._ready:
             if self._is_closed:
@@ -142,18 +134,18 @@ class RequestsTransport:
             reply = Reply(None, ErrorClass.LOCAL_ERROR, "no thread could be started")
             self._end(self._stranded.popleft(), reply)
 
-    def _refuse(self, call: Call) -> None:
+    def _refuse(self, call: SocketCall) -> None:
         reply = Reply(None, ErrorClass.LOCAL_ERROR, "the transport is closed")
         threading.Thread(target=self._end, args=(call, reply), daemon=True).start()
 
-    def _end(self, call: Call, reply: Reply) -> None:
+    def _end(self, call: SocketCall, reply: Reply) -> None:
         self._watch.end(call)
         try:
             call.done(call.outgoing, reply)
         except Exception:
             log.exception("transport.done_failed delivery=%s", call.outgoing.lease.delivery_id)
 
-    def _perform(self, call: Call) -> Reply:
+    def _perform(self, call: SocketCall) -> Reply:
         call.start(self._deadline)
         self._watch.expect(call)
         try:
@@ -172,22 +164,17 @@ class RequestsTransport:
             )
 
     def _prepare(self, outgoing: Outgoing) -> requests.PreparedRequest:
-        names = {name.lower() for name, _ in outgoing.headers}
-        if len(names) < len(outgoing.headers):
-            raise InvalidInputError("headers", "a header is there twice")
-        for name, value in outgoing.headers:
-            if not is_name(name) or not is_value(value):
-                raise InvalidInputError("headers", "a header cannot be sent as it is")
+        check_sendable(outgoing.headers)
         request = requests.PreparedRequest()
         request.method = "POST"
-        request.url = self._check_url(outgoing.url)
+        request.url = self._judge_url(outgoing.url).url
         request.headers = CaseInsensitiveDict(outgoing.headers)
         request.headers["Content-Length"] = str(len(outgoing.body))
         request.body = outgoing.body
         return request
 
 
-def _read(call: Call, raw: HTTPResponse) -> Reply:
+def _read(call: SocketCall, raw: HTTPResponse) -> Reply:
     """Read the body as far as it is wanted: the status line has decided already."""
     call.enter(Phase.BODY)
     kept = bytearray()
@@ -220,10 +207,7 @@ def _read(call: Call, raw: HTTPResponse) -> Reply:
 
 def _storable(raw: HTTPResponse) -> tuple[tuple[str, str], ...]:
     """Give headers as text that any column takes: http.client reads bytes as latin-1."""
-    return tuple(
-        (
-            clean_bytes(name.encode("latin-1", "replace"), limit=_MAX_NAME),
-            clean_bytes(value.encode("latin-1", "replace"), limit=_MAX_VALUE),
-        )
-        for name, value in list(raw.headers.iteritems())[:_MAX_HEADERS_KEPT]
+    return storable(
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in raw.headers.iteritems()
     )
