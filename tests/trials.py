@@ -18,6 +18,7 @@ from fencepost.model import Lease, Outgoing, Reply
 from peers import Peer, PeerServer
 from worker.resolver import Resolver
 from worker.transport.base import Transport
+from worker.transport.curl import CurlTransport
 from worker.transport.guard import verifying_context
 from worker.transport.requests import RequestsTransport
 
@@ -39,7 +40,10 @@ def requests_transport(
     return RequestsTransport(resolver, tls=_tls(trust), **options)  # type: ignore[arg-type]
 
 
-TRANSPORTS: Mapping[str, Callable[..., Transport]] = {"requests": requests_transport}
+TRANSPORTS: Mapping[str, Callable[..., Transport]] = {
+    "requests": requests_transport,
+    "curl": CurlTransport,
+}
 
 
 class Sent:

@@ -13,9 +13,9 @@ from fencepost.endpoints import known_address
 from fencepost.errors import FencepostError
 from fencepost.outcomes import clean_text
 from worker.local_faults import LocalFaultError, is_local_fault
+from worker.recent_failures import RecentFailures
 
 _SLOW_FOR: Final = 300.0
-_MAX_REMEMBERED: Final = 4096
 
 
 class LookupFailedError(FencepostError):
@@ -32,35 +32,21 @@ def look_up(host: str) -> Sequence[str]:
     return [str(address[0]) for *_, address in found]
 
 
-class _Lookup:
-    """One question to the system, and all who wait for its answer."""
+class Lookup:
+    """One question to the system, and all who wait for its answer.
 
-    def __init__(self, asked_at: float) -> None:
-        self.asked_at = asked_at
+    Attributes:
+        is_answered: set once there are addresses, or a failure.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host = host
         self.is_answered = threading.Event()
+        self.asked_at: float | None = None  # None while it waits for a thread
         self.addresses: tuple[str, ...] = ()
         self.failure: FencepostError | None = None
-
-
-class _Recent:
-    """What went wrong with hosts lately."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._failures: dict[str, tuple[float, FencepostError]] = {}
-
-    def note(self, host: str, failure: FencepostError) -> None:
-        self._failures.pop(host, None)
-        self._failures[host] = (time.monotonic() + self._seconds, failure)
-        if len(self._failures) > _MAX_REMEMBERED:
-            del self._failures[next(iter(self._failures))]
-
-    def forget(self, host: str) -> None:
-        self._failures.pop(host, None)
-
-    def get(self, host: str) -> FencepostError | None:
-        until, failure = self._failures.get(host, (0.0, None))
-        return failure if time.monotonic() < until else None
+        self.to_tell: list[Callable[[], None]] = []
+        self.waiting = 0
 
 
 class Resolver:
@@ -75,7 +61,8 @@ class Resolver:
     Args:
         allow_networks: exemptions from the address ban.
         budget: seconds within which an answer counts.
-        max_lookups: questions, and so threads, open at once.
+        max_lookups: questions, and so threads, open at once; names that never hung before may
+            take all of them, so it is well above what dies together.
         remember: seconds for which a failure is not asked about again.
         look_up: answers a host name with addresses, or raises OSError.
     """
@@ -85,7 +72,7 @@ class Resolver:
         *,
         allow_networks: Iterable[Network] = (),
         budget: float = 3.0,
-        max_lookups: int = 128,
+        max_lookups: int = 512,
         remember: float = 2.0,
         look_up: Callable[[str], Sequence[str]] = look_up,
     ) -> None:
@@ -93,10 +80,11 @@ class Resolver:
         self._budget = budget
         self._max_lookups = max_lookups
         self._look_up = look_up
-        self._changed = threading.Condition()
-        self._open: dict[str, _Lookup] = {}
-        self._failed = _Recent(remember)
-        self._slow = _Recent(_SLOW_FOR)
+        self._lock = threading.Lock()
+        self._open: dict[str, Lookup] = {}
+        self._queue: dict[str, Lookup] = {}
+        self._failed = RecentFailures(remember)
+        self._slow = RecentFailures(_SLOW_FOR)
 
     def resolve(self, host: str, *, within: float) -> tuple[str, ...]:
         """Give all addresses of a host, numeric, each of them fit to be called.
@@ -111,75 +99,140 @@ class Resolver:
                 used: an answer that mixes them is an attack or a mistake.
             LocalFaultError: this machine cannot ask, or too many other names hang.
         """
+        lookup = self.begin(host)
+        ends_at = self.ends_at(lookup, within=within)
+        lookup.is_answered.wait(max(0.0, ends_at - time.monotonic()))
+        return self.finish(lookup)
+
+    def begin(self, host: str, tell: Callable[[], None] | None = None) -> Lookup:
+        """Ask, or join whoever has asked already; never blocks.
+
+        Each look-up that was begun is ended by ``finish``, at ``ends_at`` or before, or by
+        ``leave``.
+
+        Args:
+            host: a name or a numeric address.
+            tell: called once, from another thread, when the answer is there; not called when it
+                is there already.
+
+        Raises:
+            LookupFailedError: it failed a moment ago.
+            LocalFaultError: this machine cannot ask.
+        """
         known = known_address(host)
-        addresses = (known,) if known is not None else self._ask(host, min(within, self._budget))
-        for address in addresses:
+        if known is not None:
+            lookup = Lookup(host)
+            lookup.addresses = (known,)
+            lookup.is_answered.set()
+            return lookup
+        with self._lock:
+            failure = self._failed.get(host)
+            if failure is not None:
+                raise _again(failure)
+            found = self._open.get(host) or self._queue.get(host)
+            lookup = found or self._ask(Lookup(host))
+            lookup.waiting += 1
+            if tell is not None:
+                lookup.to_tell.append(tell)
+            return lookup
+
+    def ends_at(self, lookup: Lookup, *, within: float) -> float:
+        """Say until when to wait for an answer, on the monotonic clock.
+
+        The budget runs from when the system was asked, not from when somebody joined.
+        """
+        now = time.monotonic()
+        since = now if lookup.asked_at is None else lookup.asked_at
+        return min(now + within, since + self._budget)
+
+    def finish(self, lookup: Lookup) -> tuple[str, ...]:
+        """Take the answer, or give up waiting for it; the errors are those of ``resolve``."""
+        if not lookup.is_answered.is_set():
+            self._give_up(lookup)
+        if lookup.failure is not None:
+            raise _again(lookup.failure)
+        for address in lookup.addresses:
             why = refusal(address, allow_networks=self._allow_networks)
             if why is not None:
-                raise AddressForbiddenError(f"{host} leads to {clean_text(address)}, {why}")
-        return addresses
+                raise AddressForbiddenError(f"{lookup.host} leads to {clean_text(address)}, {why}")
+        return lookup.addresses
+
+    def leave(self, lookup: Lookup) -> None:
+        """Lose interest in an answer, whatever it will be."""
+        with self._lock:
+            lookup.waiting -= 1
+            if not lookup.waiting and lookup.asked_at is None:
+                self._queue.pop(lookup.host, None)
 
     @property
     def open_lookups(self) -> int:
         """How many questions wait for the system's answer, abandoned ones included."""
         return len(self._open)
 
-    def _ask(self, host: str, within: float) -> tuple[str, ...]:
-        gives_up_at = time.monotonic() + within
-        with self._changed:
-            failure = self._failed.get(host)
-            if failure is not None:
-                raise _again(failure)
-            lookup = self._open.get(host)
-            if lookup is None:
-                room = self._changed.wait_for(
-                    lambda: host in self._open or self._has_room(host),
-                    gives_up_at - time.monotonic(),
-                )
-                if not room:
-                    raise LocalFaultError(f"{host} was not looked up: too many other names hang")
-                lookup = self._open.get(host) or self._start(host)
-        ends_at = min(gives_up_at, lookup.asked_at + self._budget)
-        if not lookup.is_answered.wait(max(0.0, ends_at - time.monotonic())):
+    def _give_up(self, lookup: Lookup) -> None:
+        host = lookup.host
+        self.leave(lookup)
+        with self._lock:
+            if lookup.is_answered.is_set():
+                return
+            if lookup.asked_at is None:
+                raise LocalFaultError(f"{host} was not looked up: too many other names hang")
             failure = LookupFailedError(f"{host} could not be resolved in time")
-            with self._changed:
-                self._slow.note(host, failure)
-            raise _again(failure)
-        if lookup.failure is not None:
-            raise _again(lookup.failure)
-        return lookup.addresses
+            self._slow.note(host, failure)
+        raise _again(failure)
+
+    def _ask(self, lookup: Lookup) -> Lookup:
+        if not self._has_room(lookup.host):
+            self._queue[lookup.host] = lookup
+            return lookup
+        lookup.asked_at = time.monotonic()
+        name = f"lookup {lookup.host[:40]}"
+        try:
+            threading.Thread(target=self._answer, args=(lookup,), name=name, daemon=True).start()
+        except RuntimeError:  # can't start new thread
+            raise LocalFaultError("no thread for a look-up could be started") from None
+        self._open[lookup.host] = lookup
+        return lookup
 
     def _has_room(self, host: str) -> bool:
         is_slow = self._slow.get(host) is not None
         return len(self._open) < (self._max_lookups // 2 if is_slow else self._max_lookups)
 
-    def _start(self, host: str) -> _Lookup:
-        lookup = _Lookup(time.monotonic())
-        thread = threading.Thread(
-            target=self._answer, args=(host, lookup), name=f"lookup {host[:40]}", daemon=True
-        )
-        try:
-            thread.start()
-        except RuntimeError:  # can't start new thread
-            raise LocalFaultError("no thread for a look-up could be started") from None
-        self._open[host] = lookup
-        return lookup
-
-    def _answer(self, host: str, lookup: _Lookup) -> None:
+    def _answer(self, lookup: Lookup) -> None:
+        host = lookup.host
         try:
             lookup.addresses = tuple(dict.fromkeys(self._look_up(host)))
             if not lookup.addresses:
                 lookup.failure = LookupFailedError(f"{host} has no address")
         except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it
             lookup.failure = _failure(host, error)
-        with self._changed:
+        with self._lock:
             del self._open[host]
             if isinstance(lookup.failure, LookupFailedError):
                 self._failed.note(host, lookup.failure)
-            elif time.monotonic() < lookup.asked_at + self._budget:
+            elif lookup.asked_at is None or time.monotonic() < lookup.asked_at + self._budget:
                 self._slow.forget(host)
-            self._changed.notify_all()
-        lookup.is_answered.set()
+            answered = [lookup, *self._ask_next()]
+            for one in answered:
+                one.is_answered.set()
+        for one in answered:
+            for tell in one.to_tell:
+                tell()
+
+    def _ask_next(self) -> list[Lookup]:
+        """Ask what waits, as far as there is room; give those that no thread could be had for."""
+        failed = []
+        for host, lookup in list(self._queue.items()):
+            if len(self._open) >= self._max_lookups:
+                break
+            if self._has_room(host):
+                del self._queue[host]
+                try:
+                    self._ask(lookup)
+                except LocalFaultError as failure:
+                    lookup.failure = failure
+                    failed.append(lookup)
+        return failed
 
 
 def _again(failure: FencepostError) -> FencepostError:

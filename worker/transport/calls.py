@@ -12,7 +12,7 @@ from worker.transport.base import Done
 class Phase(StrEnum):
     """How far a request has come."""
 
-    QUEUED = "waiting for a thread"
+    QUEUED = "waiting for its turn"
     LOOK_UP = "looking the name up"
     CONNECT = "connecting"
     TLS = "agreeing on TLS"

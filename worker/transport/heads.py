@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -19,10 +18,11 @@ HEADER_LINE: Final = re.compile(rb"[!-9;-~]+:|[ \t]")
 """How a header begins, or goes on; other lines are passed over, and hide none that follow."""
 SPACE_BEFORE_COLON: Final = re.compile(rb"\A([!-9;-~]+)[ \t]+:")
 
+MAX_HEADERS_KEPT: Final = 100
+MAX_NAME: Final = 100
+MAX_VALUE: Final = 1000
+
 _DIGITS: Final = re.compile(r"[0-9]+")
-_MAX_HEADERS_KEPT: Final = 100
-_MAX_NAME: Final = 100
-_MAX_VALUE: Final = 1000
 
 
 def ends_plainly(status: int, *, length: str | None, coding: str | None) -> bool:
@@ -42,11 +42,10 @@ def ends_plainly(status: int, *, length: str | None, coding: str | None) -> bool
     return length is not None and _DIGITS.fullmatch(length) is not None
 
 
-def storable(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    """Give headers as text that any column takes: escaped, cut, and not too many."""
-    kept = []
-    for name, value in headers:
-        kept.append((clean_bytes(name, limit=_MAX_NAME), clean_bytes(value, limit=_MAX_VALUE)))
-        if len(kept) == _MAX_HEADERS_KEPT:
-            break
-    return tuple(kept)
+def storable(raw: bytes, limit: int) -> str:
+    """Give a part of a header as text that any column takes: escaped, and cut at ``limit``."""
+    if len(raw) <= limit and raw.isascii():
+        text = raw.decode("ascii")
+        if text.isprintable():
+            return text
+    return clean_bytes(raw, limit=limit)

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import requests
@@ -23,7 +24,7 @@ from worker.transport.deadlines import SocketCall, Watch
 from worker.transport.dialling import Dialler, performing
 from worker.transport.faults import judge, say_cut
 from worker.transport.guard import GuardedAdapter, verifying_context
-from worker.transport.heads import storable
+from worker.transport.heads import MAX_HEADERS_KEPT, MAX_NAME, MAX_VALUE, storable
 from worker.transport.keepalive import IdleConnections
 from worker.transport.sendable import check_sendable, url_judge
 
@@ -207,7 +208,10 @@ def _read(call: SocketCall, raw: HTTPResponse) -> Reply:
 
 def _storable(raw: HTTPResponse) -> tuple[tuple[str, str], ...]:
     """Give headers as text that any column takes: http.client reads bytes as latin-1."""
-    return storable(
-        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-        for name, value in raw.headers.iteritems()
+    return tuple(
+        (
+            storable(name.encode("latin-1", "replace"), MAX_NAME),
+            storable(value.encode("latin-1", "replace"), MAX_VALUE),
+        )
+        for name, value in islice(raw.headers.iteritems(), MAX_HEADERS_KEPT)
     )
