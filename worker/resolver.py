@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,24 +11,15 @@ from fencepost.egress import Network, refusal
 from fencepost.endpoints import known_address
 from fencepost.errors import FencepostError
 from fencepost.outcomes import clean_text
-from worker.local_faults import LocalFaultError, is_local_fault
+from worker.local_faults import LocalFaultError
 from worker.recent_failures import RecentFailures
+from worker.system_lookup import LookupFailedError, explain, look_up
 
 _SLOW_FOR: Final = 300.0
 
 
-class LookupFailedError(FencepostError):
-    """The name has no address, or its name servers did not answer in time."""
-
-
 class AddressForbiddenError(FencepostError):
     """The name leads to an address that must not be called."""
-
-
-def look_up(host: str) -> Sequence[str]:
-    """Ask the system; it may take as long as the system's own timeouts."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
 
 
 class Lookup:
@@ -161,8 +151,10 @@ class Resolver:
         """Lose interest in an answer, whatever it will be."""
         with self._lock:
             lookup.waiting -= 1
-            if not lookup.waiting and lookup.asked_at is None:
-                self._queue.pop(lookup.host, None)
+            if not lookup.waiting:
+                lookup.to_tell.clear()
+                if lookup.asked_at is None:
+                    self._queue.pop(lookup.host, None)
 
     @property
     def open_lookups(self) -> int:
@@ -205,7 +197,7 @@ class Resolver:
             if not lookup.addresses:
                 lookup.failure = LookupFailedError(f"{host} has no address")
         except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it
-            lookup.failure = _failure(host, error)
+            lookup.failure = explain(host, error)
         with self._lock:
             del self._open[host]
             if isinstance(lookup.failure, LookupFailedError):
@@ -238,23 +230,3 @@ class Resolver:
 def _again(failure: FencepostError) -> FencepostError:
     """Copy an error for each who is told: one that is raised again drags its tracebacks along."""
     return type(failure)(*failure.args)
-
-
-def _failure(host: str, error: Exception) -> FencepostError:
-    if is_local_fault(error) or not _can_open_sockets():
-        return LocalFaultError(f"{host} was not looked up: this machine is out of resources")
-    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_MEMORY:
-        return LocalFaultError(f"{host} was not looked up: out of memory")
-    if isinstance(error, UnicodeError):
-        return LookupFailedError(f"{host} is no name that can be looked up")
-    why = error.strerror if isinstance(error, OSError) else type(error).__name__
-    return LookupFailedError(f"{host} could not be resolved: {clean_text(why or 'failed')}")
-
-
-def _can_open_sockets() -> bool:
-    """Tell the system's "no such name" from "no descriptor left to ask with"."""
-    try:
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
-    except OSError:
-        return False
-    return True

@@ -12,7 +12,8 @@ import pytest
 from fencepost.errors import FencepostError
 from waiting import eventually
 from worker.local_faults import LocalFaultError
-from worker.resolver import AddressForbiddenError, LookupFailedError, Resolver
+from worker.resolver import AddressForbiddenError, Resolver
+from worker.system_lookup import LookupFailedError
 
 PUBLIC = ["1.1.1.1", "2606:4700::1111"]
 

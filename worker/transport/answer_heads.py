@@ -10,6 +10,7 @@ from typing import Final
 
 from worker.transport.bodies import Body, Chunked, Measured, Unmeasured
 from worker.transport.heads import (
+    BODYLESS,
     HEADER_LINE,
     MAX_LINE_BYTES,
     MAX_LINES,
@@ -22,7 +23,6 @@ from worker.transport.heads import (
 
 _STATUS_LINE: Final = re.compile(rb"(HTTP/1\.\S*)[ \t]+([1-9][0-9]{2})(?:[ \t][^\n]*)?\r?")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
-_BODYLESS: Final = frozenset({http.client.NO_CONTENT, http.client.NOT_MODIFIED})
 _MAX_REMEMBERED: Final = 256
 
 _Line = tuple[str, str, str]
@@ -46,7 +46,7 @@ class Head:
     @property
     def is_interim(self) -> bool:
         """Whether the answer is still to come; 101 is one, nothing was asked to be upgraded."""
-        return self.status < http.client.OK and self.status != http.client.SWITCHING_PROTOCOLS
+        return self.status < 200 and self.status != http.client.SWITCHING_PROTOCOLS  # noqa: PLR2004
 
 
 def read_status_line(line: bytes) -> tuple[bytes, int]:
@@ -129,7 +129,7 @@ def _joined(found: _Found, name: str) -> str | None:
 
 
 def _body(status: int, length: str | None, coding: str | None) -> Body:
-    if status in _BODYLESS or status < http.client.OK:
+    if status in BODYLESS or status < 200:  # noqa: PLR2004
         return Measured(0)
     if coding is not None and coding.lower() == "chunked":
         return Chunked()

@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 from urllib3.response import HTTPResponse
 
 from worker.transport.dialling import current
-from worker.transport.heads import HEADER_LINE, MAX_HEAD_BYTES, SPACE_BEFORE_COLON
+from worker.transport.heads import BODYLESS, HEADER_LINE, MAX_HEAD_BYTES, SPACE_BEFORE_COLON
 from worker.transport.heads import ends_plainly as _ends_plainly
 
 
@@ -75,7 +75,7 @@ class FinalResponse(http.client.HTTPResponse):
         finally:
             if self.fp is not None:
                 self.fp = stream
-        if self.status in {http.client.NO_CONTENT, http.client.NOT_MODIFIED}:
+        if self.status in BODYLESS:
             # Whatever the head says; a Transfer-Encoding would make it wait for a first chunk.
             self.chunked, self.length = False, 0
 

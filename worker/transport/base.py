@@ -30,7 +30,8 @@ class Transport(Protocol):
         Args:
             outgoing: its ATTEMPTED row is committed.
             done: called exactly once, from a thread of the transport, with the status line that
-                came back or with the class of failure.
+                came back or with the class of failure; from ``send`` itself only when no thread
+                can be started at all. It must not block: others' answers may wait behind it.
         """
 
     def abort(self, lease: Lease) -> None:

@@ -17,8 +17,9 @@ from worker.resolver import Resolver
 from worker.transport.authorities import Authorities
 from worker.transport.base import Done
 from worker.transport.calls import Call, Cut
-from worker.transport.curl_connection import CurlConnection, CurlConnections
+from worker.transport.curl_connection import CurlConnection, Means
 from worker.transport.curl_dialling import CurlDialler, Dial
+from worker.transport.curl_handles import CurlHandles
 from worker.transport.curl_loop import CurlLoop
 from worker.transport.exchange import Exchange, failed
 from worker.transport.keepalive import IdleConnections
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.1
 
 
 class CurlTransport:
@@ -64,12 +66,8 @@ class CurlTransport:
         self._writer = RequestWriter(allow_http=allow_http, allow_networks=networks)
         self._authorities = Authorities(trust)
         self._loop = CurlLoop()
-        self._dialler = CurlDialler(
-            self._loop,
-            resolver,
-            CurlConnections(self._loop, self._authorities, networks),
-            connect=connect,
-        )
+        means = Means(self._loop, CurlHandles(self._authorities.path), networks)
+        self._dialler = CurlDialler(resolver, means, connect=connect)
         self._idle = IdleConnections(limit=concurrency)
         self._waiting: deque[Call] = deque()
         # All take equally long at most: whichever began first is due first.
@@ -79,6 +77,8 @@ class CurlTransport:
         self._unanswered = 0
         self._is_closed = False
         self._is_over = False
+        self._sweeps_at = 0.0
+        self._mishap = threading.Event()  # never set: it is there to wait on
         self._thread: threading.Thread | None = None
 
     def send(self, outgoing: Outgoing, done: Done) -> None:
@@ -125,20 +125,28 @@ class CurlTransport:
         return True
 
     def _run(self) -> None:
-        sweeps_at = 0.0
         while not self._is_over:
-            while self._waiting and len(self._running) < self.capacity:
-                self._begin(self._waiting.popleft())
-            first = next(iter(self._running), None)
-            until = sweeps_at if len(self._idle) else time.monotonic() + _IDLE_SECONDS
-            self._loop.turn(until if first is None else min(until, first.ends_at))
-            self._cut_lost()
-            now = time.monotonic()
-            while (first := next(iter(self._running), None)) and first.ends_at <= now:
-                self._cut(first, Cut.DEADLINE)
-            if now >= sweeps_at:
-                self._idle.sweep()
-                sweeps_at = now + _SWEEP_SECONDS
+            try:
+                self._turn()
+            except Exception:
+                # A defect must not end the thread: every request in flight hangs on it.
+                log.exception("transport.turn_failed")
+                self._mishap.wait(_PAUSE_SECONDS)
+
+    def _turn(self) -> None:
+        """Begin what there is room for, wait for anything to happen, end what is due."""
+        while self._waiting and len(self._running) < self.capacity:
+            self._begin(self._waiting.popleft())
+        first = next(iter(self._running), None)
+        until = self._sweeps_at if len(self._idle) else time.monotonic() + _IDLE_SECONDS
+        self._loop.turn(until if first is None else min(until, first.ends_at))
+        self._cut_lost()
+        now = time.monotonic()
+        while (first := next(iter(self._running), None)) and first.ends_at <= now:
+            self._cut(first, Cut.DEADLINE)
+        if now >= self._sweeps_at:
+            self._idle.sweep()
+            self._sweeps_at = now + _SWEEP_SECONDS
 
     def _begin(self, call: Call) -> None:
         call.start(self._deadline)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pycurl
@@ -14,80 +16,34 @@ from fencepost.egress import Network, refusal
 from fencepost.endpoints import Endpoint
 from worker.local_faults import LocalFaultError, is_local_fault
 from worker.resolver import AddressForbiddenError
-from worker.transport.authorities import Authorities
 from worker.transport.curl_faults import exchange_fault, opening_fault
+from worker.transport.curl_handles import CurlHandles
 from worker.transport.curl_loop import Act, CurlLoop
 from worker.transport.keepalive import Origin
 
 _BACKSTOP_MS: Final = 1000
-_MAX_SPARE: Final = 1024
 _NO_SOCKET: Final[int] = pycurl.SOCKET_BAD
 
 
-class CurlConnections:
-    """Makes connections, and uses libcurl's handles again.
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What it takes to open connections."""
 
-    Args:
-        loop: drives them.
-        authorities: who vouches for receivers.
-        allow_networks: exemptions from the address ban.
-    """
-
-    def __init__(
-        self, loop: CurlLoop, authorities: Authorities, allow_networks: Iterable[Network]
-    ) -> None:
-        self.loop = loop
-        self.allow_networks = tuple(allow_networks)
-        self._authorities = authorities
-        self._spare: list[pycurl.Curl] = []
-
-    def take_handle(self) -> pycurl.Curl:
-        """Give a handle that opens connections and does nothing else."""
-        if self._spare:
-            return self._spare.pop()
-        handle = pycurl.Curl()
-        # libcurl is not told what to send. It would send a request a second time, unasked, when
-        # a connection that was used before dies under it, and nothing can forbid it that.
-        handle.setopt(pycurl.CONNECT_ONLY, 1)
-        handle.setopt(pycurl.NOSIGNAL, 1)
-        handle.setopt(pycurl.PROXY, "")  # whatever the environment says
-        handle.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
-        handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-        handle.setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)  # and above
-        handle.setopt(pycurl.SSL_VERIFYPEER, 1)
-        handle.setopt(pycurl.SSL_VERIFYHOST, 2)
-        handle.setopt(pycurl.CAINFO, self._authorities.path)
-        handle.unsetopt(pycurl.CAPATH)
-        return handle
-
-    def put_handle(self, handle: pycurl.Curl) -> None:
-        """Take a handle back whose connection is closed."""
-        if len(self._spare) < _MAX_SPARE:
-            self._spare.append(handle)
-        else:
-            handle.close()
-
-    def open(
-        self,
-        endpoint: Endpoint,
-        ip: str,
-        *,
-        within: float,
-        opened: Callable[[Exception | None], None],
-    ) -> CurlConnection:
-        """Begin to open a connection.
-
-        Args:
-            endpoint: Host, SNI and the certificate's name are its.
-            ip: where it is dialled.
-            within: seconds after which libcurl gives up; a backstop, whoever opens it watches.
-            opened: told when it is open, or why it is not; ``close`` it in either case.
-        """
-        return CurlConnection(self, endpoint, ip, within, opened)
+    loop: CurlLoop
+    handles: CurlHandles
+    allow_networks: tuple[Network, ...]
+    """Exemptions from the address ban."""
 
 
 class CurlConnection:
-    """One connection; closed once and for all by ``close``.
+    """One connection, which begins to be opened; closed once and for all by ``close``.
+
+    Args:
+        means: what it takes.
+        endpoint: Host, SNI and the certificate's name are its.
+        ip: where it is dialled.
+        within: seconds after which libcurl gives up; a backstop, whoever opens it watches.
+        opened: told when it is open, or why it is not; ``close`` it in either case.
 
     Attributes:
         ip: where it leads.
@@ -97,9 +53,10 @@ class CurlConnection:
 
     def __init__(
         self,
-        made_by: CurlConnections,
+        means: Means,
         endpoint: Endpoint,
         ip: str,
+        *,
         within: float,
         opened: Callable[[Exception | None], None],
     ) -> None:
@@ -108,19 +65,20 @@ class CurlConnection:
         self.origin: Origin = endpoint.scheme, endpoint.host, endpoint.port
         self.is_tls = endpoint.scheme == "https"
         self.on_ready: Act | None = None
-        self._made_by = made_by
-        self._opened = opened
+        self._means = means
+        self._opened: Callable[[Exception | None], None] | None = opened
         self._fault: Exception | None = None
         self._has_failed = False
         self._fd = -1
-        handle = self._handle = made_by.take_handle()
+        self._poll = select.poll()
+        handle = self._handle = means.handles.take()
         self._is_closed = False
         shown = f"[{ip}]" if ":" in ip else ip
         handle.setopt(pycurl.URL, endpoint.origin)
         handle.setopt(pycurl.CONNECT_TO, [f"::{shown}:{endpoint.port}"])
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(within * 1000) + _BACKSTOP_MS)
         handle.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
-        made_by.loop.open(handle, self._was_opened)
+        means.loop.open(handle, self._was_opened)
 
     @property
     def is_agreeing_on_tls(self) -> bool:
@@ -142,9 +100,12 @@ class CurlConnection:
     @property
     def is_connected(self) -> bool:
         """False when the other side has closed it, or has said something unasked."""
-        if self._is_closed:
+        if self._is_closed or self._poll.poll(0):
             return False
+        if not self.is_tls:
+            return True
         try:
+            # TLS may have read more than it has given.
             self._handle.recv(1)
         except BlockingIOError:
             return True
@@ -154,7 +115,7 @@ class CurlConnection:
 
     def watch(self, *, writing: bool = False) -> None:
         """Have ``on_ready`` called when there is something to read, or room to write as well."""
-        self._made_by.loop.watch(self._fd, self._ready, writing=writing)
+        self._means.loop.watch(self._fd, self._ready, writing=writing)
 
     def send(self, data: bytes | memoryview) -> int:
         """Send as much as there is room for, and say how much that was.
@@ -189,11 +150,11 @@ class CurlConnection:
         if self._is_closed:
             return
         self._is_closed = True
-        self.on_ready = None
+        self.on_ready = self._opened = None
         if self.opened_at:
-            self._made_by.loop.unwatch(self._fd)
-        self._made_by.loop.close_handle(self._handle)
-        self._made_by.put_handle(self._handle)
+            self._means.loop.unwatch(self._fd)
+        self._means.loop.close_handle(self._handle)
+        self._means.handles.put(self._handle)
 
     def _ready(self) -> None:
         if self._is_closed:  # by something else that happened at the same time
@@ -207,7 +168,7 @@ class CurlConnection:
         """Open a socket for libcurl: the last moment at which an address can be refused."""
         try:
             address = str(where.addr[0])
-            why = refusal(address, allow_networks=self._made_by.allow_networks)
+            why = refusal(address, allow_networks=self._means.allow_networks)
             if why is not None:
                 raise AddressForbiddenError(f"{address} is {why}")  # noqa: TRY301
             with socket.socket(where.family, where.socktype, where.protocol) as opened:
@@ -223,14 +184,21 @@ class CurlConnection:
         if error is None:
             self.opened_at = time.monotonic()
             self._fd = self._handle.getinfo(pycurl.ACTIVESOCKET)
+            self._poll.register(self._fd, select.POLLIN)
             self.watch()
-            self._opened(None)
+            self._tell(None)
             return
         self._has_failed = True
         fault = self._fault or opening_fault(self._handle, *error, host=self.origin[1])
         if is_local_fault(fault) and not isinstance(fault, LocalFaultError):
             fault = LocalFaultError(f"no connection could be opened: {fault}")
-        self._opened(fault)
+        self._tell(fault)
+
+    def _tell(self, fault: Exception | None) -> None:
+        # Forgotten then: the handle keeps this alive until it opens its next connection.
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened(fault)
 
 
 def _has_peer(fd: int) -> bool:

@@ -9,8 +9,8 @@ from fencepost.endpoints import Endpoint
 from fencepost.errors import FencepostError
 from worker.resolver import Lookup, Resolver
 from worker.transport.calls import Call, Cut, Phase
-from worker.transport.curl_connection import CurlConnection, CurlConnections
-from worker.transport.curl_loop import CurlLoop, Timer
+from worker.transport.curl_connection import CurlConnection, Means
+from worker.transport.curl_loop import Timer
 from worker.transport.deadlines import CutShortError
 from worker.transport.dialling import MAX_DIALLED, connect_failed
 
@@ -18,21 +18,18 @@ Dialled = Callable[[CurlConnection | None, Exception | None], None]
 
 
 class CurlDialler:
-    """What it takes to open connections.
+    """What dials take.
 
     Args:
-        loop: the thread it all happens in.
         resolver: looks up and judges, in threads of its own.
-        connections: makes them.
+        means: what connections take.
         connect: seconds for the connection and its TLS handshake, over all addresses.
     """
 
-    def __init__(
-        self, loop: CurlLoop, resolver: Resolver, connections: CurlConnections, *, connect: float
-    ) -> None:
-        self.loop = loop
+    def __init__(self, resolver: Resolver, means: Means, *, connect: float) -> None:
         self.resolver = resolver
-        self.connections = connections
+        self.means = means
+        self.loop = means.loop
         self.connect = connect
 
 
@@ -105,9 +102,16 @@ class Dial:
         # An address that swallows everything leaves the others their share.
         share = (self._connects_by - now) / len(self._left)
         self._timer = self._dialler.loop.at(now + share, self._time_is_up)
-        self._connection = self._dialler.connections.open(
-            self._endpoint, ip, within=self._connects_by - now, opened=self._opened
-        )
+        try:
+            self._connection = CurlConnection(
+                self._dialler.means,
+                self._endpoint,
+                ip,
+                within=self._connects_by - now,
+                opened=self._opened,
+            )
+        except Exception as error:  # noqa: BLE001 - a call must not wait for its deadline
+            self._end(None, error)
 
     def _opened(self, failure: Exception | None) -> None:
         connection = self._connection

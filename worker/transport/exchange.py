@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from fencepost.model import Reply
 from worker.transport.answer_reader import AnswerReader
@@ -12,6 +13,8 @@ from worker.transport.curl_connection import CurlConnection
 from worker.transport.deadlines import CutShortError
 from worker.transport.faults import judge, say_cut
 from worker.transport.heads import MAX_HEADERS_KEPT
+
+_PIECE: Final = 16 * 1024
 
 
 class Exchange:
@@ -111,7 +114,7 @@ class Exchange:
     def _read(self) -> None:
         reader = self._reader
         while not reader.is_enough:
-            data = self.connection.receive(MAX_BODY_READ - reader.size)
+            data = self.connection.receive(min(_PIECE, MAX_BODY_READ - reader.size))
             if data is None:
                 if self._broken is not None:
                     raise self._broken

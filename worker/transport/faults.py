@@ -14,7 +14,8 @@ from fencepost.errors import InvalidInputError
 from fencepost.model import ErrorClass
 from fencepost.outcomes import clean_text
 from worker.local_faults import LocalFaultError, is_local_fault
-from worker.resolver import AddressForbiddenError, LookupFailedError
+from worker.resolver import AddressForbiddenError
+from worker.system_lookup import LookupFailedError
 from worker.transport.calls import Call, Cut, Phase
 from worker.transport.dialling import ConnectFailedError
 

@@ -22,6 +22,12 @@ MAX_HEADERS_KEPT: Final = 100
 MAX_NAME: Final = 100
 MAX_VALUE: Final = 1000
 
+BODYLESS: Final = frozenset(map(int, (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)))
+"""Whatever their heads say."""
+_NEVER_PLAIN: Final = frozenset(
+    map(int, (HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.RESET_CONTENT))
+)
+
 _DIGITS: Final = re.compile(r"[0-9]+")
 
 
@@ -33,9 +39,9 @@ def ends_plainly(status: int, *, length: str | None, coding: str | None) -> bool
         length: its Content-Length, several joined by commas.
         coding: its Transfer-Encoding, likewise.
     """
-    if status in {HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.RESET_CONTENT}:
+    if status in _NEVER_PLAIN:
         return False
-    if status in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+    if status in BODYLESS:
         return coding is None and length in {None, "0"}
     if coding is not None:
         return length is None and coding.lower() == "chunked"
