@@ -177,3 +177,16 @@ def test_a_body_cut_within_tls_leaves_the_status(
     reply = tls_client.post(f"https://receiver.test:{server.port}/")
     assert (reply.status, reply.body) == (200, b"cut")
     assert reply.message is not None
+
+
+@pytest.mark.parametrize(
+    "excess", [b"HTTP/1.1 500 Injected\r\nContent-Length: 0\r\n\r\n", b"x" * 15_000]
+)
+def test_bytes_after_an_answer_poison_nothing_within_tls(
+    tls_client: Client, serve: Serve, valid: ssl.SSLContext, excess: bytes
+) -> None:
+    # One record: what TLS has decrypted and nobody has read shows on no socket.
+    server = serve(answering(OK + excess), tls=valid)
+    statuses = [tls_client.post(f"https://receiver.test:{server.port}/").status for _ in range(4)]
+    assert statuses == [200] * 4
+    assert len(server.requests) == 4

@@ -148,3 +148,46 @@ def test_names_that_hung_leave_half_of_the_threads_to_others(names: Names) -> No
             resolver.resolve(host, within=0.05)
     assert resolver.open_lookups == 2
     assert resolver.resolve("a.test", within=1) == tuple(PUBLIC)
+
+
+def test_asking_without_waiting_tells_when_the_answer_is_there(names: Names) -> None:
+    resolver, told = Resolver(look_up=names), threading.Event()
+    lookup = resolver.begin("a.test", told.set)
+    assert told.wait(10)
+    assert resolver.finish(lookup) == tuple(PUBLIC)
+    known = resolver.begin("1.1.1.1", told.set)
+    assert known.is_answered.is_set()
+    assert resolver.finish(known) == ("1.1.1.1",)
+
+
+def test_who_leaves_before_the_question_was_asked_takes_it_along(names: Names) -> None:
+    resolver = Resolver(look_up=names, max_lookups=1)
+    hanging = resolver.begin("hang.test")
+    eventually(lambda: names.asked == ["hang.test"])
+    left = resolver.begin("left.test")
+    stayed = resolver.begin("stayed.test")
+    resolver.leave(left)
+    with pytest.raises(LookupFailedError, match="in time"):
+        resolver.finish(hanging)
+    names.go_on.set()
+    assert stayed.is_answered.wait(10)
+    assert resolver.finish(stayed) == tuple(PUBLIC)
+    assert names.asked == ["hang.test", "stayed.test"]
+
+
+def test_a_question_that_waits_hears_that_no_thread_is_to_be_had(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver, told = Resolver(look_up=names, max_lookups=1), threading.Event()
+    resolver.begin("hang.test")
+    eventually(lambda: names.asked == ["hang.test"])
+    waiting = resolver.begin("late.test", told.set)
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    names.go_on.set()
+    assert told.wait(10)
+    with pytest.raises(LocalFaultError, match="no thread"):
+        resolver.finish(waiting)

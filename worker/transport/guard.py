@@ -55,6 +55,12 @@ class _Guarded(HTTPConnection):
 class _GuardedTLS(_Guarded, HTTPSConnection):
     """The same over TLS; host name, SNI and certificate stay by name."""
 
+    @property
+    def is_connected(self) -> bool:
+        """False when the other side has closed it, or has said something unasked."""
+        # What TLS has decrypted and nobody has read shows on no socket.
+        return super().is_connected and not cast("ssl.SSLSocket", self.sock).pending()
+
 
 class _GuardedPool(HTTPConnectionPool):
     """urllib3's pool of one origin, with its connections kept elsewhere, together with all."""
