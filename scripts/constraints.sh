@@ -9,6 +9,6 @@ trap 'rm -rf "$scratch"' EXIT
 "$PYTHON" -m venv "$scratch/venv"
 pip="$scratch/venv/bin/python -m pip --disable-pip-version-check"
 $pip install --quiet hatchling editables
-$pip install --quiet --no-build-isolation '.[server,dev]'
+$pip install --quiet --no-build-isolation '.[server,curl,dev]'
 $pip freeze --exclude fencepost | grep '==' >"$scratch/constraints.txt"
 mv "$scratch/constraints.txt" "$1"

@@ -16,4 +16,4 @@ pip() {
 echo "installing Fencepost and what it needs into $venv"
 # The build's own tools first: they are pinned too, so the build needs no environment of its own.
 pip hatchling editables
-pip --no-build-isolation --editable '.[server,dev]'
+pip --no-build-isolation --editable '.[server,curl,dev]'

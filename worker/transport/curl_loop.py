@@ -73,8 +73,8 @@ class CurlLoop:
 
     def open(self, handle: pycurl.Curl, opened: Opened) -> None:
         """Let libcurl open a connection; ``opened`` gets None, or its error code and words."""
-        self._opening[handle] = opened
         self._multi.add_handle(handle)
+        self._opening[handle] = opened
 
     def close_handle(self, handle: pycurl.Curl) -> None:
         """Take a handle away from libcurl, which closes its connection."""
