@@ -341,3 +341,14 @@ def test_an_answer_before_the_body_was_read_counts(client: Client, serve: Serve)
 
     reply = client.post(serve(play).url, body=b"x" * (8 << 20))
     assert reply.status == 413
+
+
+def test_an_answer_counts_though_the_connection_broke_under_the_request(
+    client: Client, serve: Serve
+) -> None:
+    def play(peer: Peer) -> None:
+        peer.read_some(1000)
+        peer.send(head("413 Too Large", "Content-Length: 0"))
+        peer.close()  # what it has not read makes this a reset
+
+    assert client.post(serve(play).url, body=b"x" * (8 << 20)).status == 413

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.model import ErrorClass, Lease, Outgoing, Reply
-from peers import OK, PeerServer, answering, answering_once
+from peers import OK, Peer, PeerServer, answering, answering_once
 from trials import LOOPBACK, Client, Serve, resolving
 from waiting import eventually
 from worker.resolver import Resolver
@@ -96,6 +96,41 @@ def test_a_large_request_leaves_in_pieces_and_whole(serve: Serve) -> None:
     assert client.post(server.url, body=body).status == 200
     client.close()
     assert server.requests[0].endswith(body)
+
+
+def test_a_request_that_was_not_sent_whole_leaves_no_clean_connection(serve: Serve) -> None:
+    def play(peer: Peer) -> None:
+        if peer.number == 1:
+            peer.read_some(1000)
+            peer.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+            peer.pause()
+        answering(OK)(peer)
+
+    server = serve(play)
+    client = made(resolving({}))
+    assert client.post(server.url, body=b"x" * (8 << 20)).status == 413
+    reply = client.post(server.url)
+    client.close()
+    assert (reply.status, reply.detail["reused"]) == (200, False)
+
+
+def test_a_connection_that_was_closed_before_the_loop_could_see_it_is_not_used(
+    serve: Serve,
+) -> None:
+    server = serve(answering_once(OK))
+    client = made(resolving({}), concurrency=1)
+    replies: list[Reply] = []
+
+    def done(_: Outgoing, reply: Reply) -> None:
+        replies.append(reply)
+        eventually(lambda: server.ended == len(replies))  # holds the loop up
+
+    for number in range(4):
+        outgoing = Outgoing(Lease(uuid.uuid4(), "worker", number), server.url, (), b"{}")
+        client.transport.send(outgoing, done)
+    eventually(lambda: len(replies) == 4)
+    client.close()
+    assert [(reply.status, reply.detail["reused"]) for reply in replies] == [(200, False)] * 4
 
 
 def test_a_lost_lease_ends_a_look_up_and_a_connection_too() -> None:

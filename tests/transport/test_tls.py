@@ -179,14 +179,16 @@ def test_a_body_cut_within_tls_leaves_the_status(
     assert reply.message is not None
 
 
+@pytest.mark.parametrize("size", [2, 1 << 16])
 @pytest.mark.parametrize(
     "excess", [b"HTTP/1.1 500 Injected\r\nContent-Length: 0\r\n\r\n", b"x" * 15_000]
 )
 def test_bytes_after_an_answer_poison_nothing_within_tls(
-    tls_client: Client, serve: Serve, valid: ssl.SSLContext, excess: bytes
+    tls_client: Client, serve: Serve, valid: ssl.SSLContext, excess: bytes, size: int
 ) -> None:
-    # One record: what TLS has decrypted and nobody has read shows on no socket.
-    server = serve(answering(OK + excess), tls=valid)
+    # In one record with the answer's end: what TLS has decrypted shows on no socket.
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode() + b"x" * size
+    server = serve(answering(answer + excess), tls=valid)
     statuses = [tls_client.post(f"https://receiver.test:{server.port}/").status for _ in range(4)]
     assert statuses == [200] * 4
     assert len(server.requests) == 4
