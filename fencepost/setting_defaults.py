@@ -14,6 +14,9 @@ _ORDERED: Final = (
 )
 """The first may not be more than the second."""
 
+_CONCURRENCY: Final = {"requests": 64, "curl": 1000}
+"""A thread for each request, or one thread for all of them."""
+
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1", "localhost", "0.0.0.0", "::"})  # noqa: S104  # compared, not bound
 
 
@@ -48,6 +51,8 @@ def complete(values: Mapping[str, Any]) -> dict[str, Any]:
         completed["trusted_hosts"] = _names_of(completed["bind"].host)
     if completed["node_name"] is None:
         completed["node_name"] = _host_name()
+    if completed["concurrency"] is None:
+        completed["concurrency"] = _CONCURRENCY[completed["transport"]]
     if completed["allow_http"] is None:
         completed["allow_http"] = completed["is_embedded"]
     return completed

@@ -72,13 +72,6 @@ def choice(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def transport(text: str) -> str:
-    """Read the transport's name."""
-    if text == "curl":
-        raise ValueError("this version has no curl transport; use requests")
-    return choice("requests")(text)
-
-
 def database_url(text: str) -> str:
     """Check the form of a database URL; its password must not reach a message."""
     scheme, found, rest = text.partition("://")

@@ -136,7 +136,9 @@ class Settings:
     )
     environment: str = _setting(read.label, "a badge on every page, such as `staging`", default="")
     transport: str = _setting(
-        read.transport, "what sends the requests: `requests`", default="requests"
+        read.choice("requests", "curl"),
+        "what sends the requests: `requests`, or `curl`, which needs the extra of that name",
+        default="requests",
     )
     deadline_seconds: float = _setting(
         read.seconds(0.1, 300),
@@ -154,7 +156,9 @@ class Settings:
         unit="seconds",
     )
     concurrency: int = _setting(
-        read.whole(1, 1000), "requests in flight per worker process", default="64"
+        read.whole(1, 10_000),
+        "requests in flight per worker process",
+        shown="`64` with `requests`, `1000` with `curl`",
     )
     max_in_flight_per_subscription: int = _setting(
         read.whole(1, 1000), "of those, to one subscription", default="32"

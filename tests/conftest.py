@@ -1,7 +1,8 @@
 """What all tests share: a real PostgreSQL for each process that runs tests, keys, settings.
 
 This folder is on the tests' path, for ``receiver``, ``factories`` and ``waiting``.
-``TEST_PG_BIN`` chooses another PostgreSQL than the embedded one: the folder of its programs.
+``TEST_PG_BIN`` chooses another PostgreSQL than the embedded one: the folder of its programs;
+``TEST_TRANSPORT`` what workers send with.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def environ(tmp_path: Path) -> Environ:
             "home": tmp_path / "home",
             "keys": KEYS,
             "secret_key": SECRET_KEY,
+            "transport": os.environ.get("TEST_TRANSPORT", "requests"),
             **settings,
         }
         if database_url is not None:

@@ -26,11 +26,10 @@ from worker.loop import LONGEST_PAUSE, Loop, Step, pause_after
 from worker.prepare import Preparer
 from worker.reaper import Reaper
 from worker.replay import STATEMENT_LIMIT, ReplayStep
-from worker.resolver import Resolver
 from worker.roster import Roster
 from worker.settle import Settle
 from worker.transport.base import Transport
-from worker.transport.requests import RequestsTransport
+from worker.transport.choice import make_transport
 from worker.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class Worker:
         self._state = "running"
         self._is_stopping = threading.Event()
         self._patience = settings.deadline_seconds + DRAIN_MARGIN
-        self._transport = transport or _transport(settings)
+        self._transport = transport or make_transport(settings)
         self.roster = Roster(
             concurrency=settings.concurrency,
             share=settings.max_in_flight_per_subscription,
@@ -265,14 +264,3 @@ class Worker:
 
     def _abort(self, lease: Lease) -> None:
         self._transport.abort(lease)
-
-
-def _transport(settings: Settings) -> Transport:
-    return RequestsTransport(
-        Resolver(allow_networks=settings.allow_networks),
-        deadline=settings.deadline_seconds,
-        connect=settings.connect_seconds,
-        concurrency=settings.concurrency,
-        allow_networks=settings.allow_networks,
-        allow_http=settings.allow_http,
-    )

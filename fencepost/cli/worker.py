@@ -34,7 +34,7 @@ DRAIN_MARGIN = 30.0
 )
 @click.option(
     "--transport",
-    type=click.Choice(["requests"]),
+    type=click.Choice(["requests", "curl"]),
     help="What sends the requests; otherwise FENCEPOST_TRANSPORT.",
 )
 @click.option("--name", help="In front of the random suffix of worker ids; otherwise the node's.")

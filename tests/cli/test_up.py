@@ -277,6 +277,6 @@ def test_one_worker_is_the_command_itself(environ: Any, db_url: str) -> None:
 
 
 def test_a_transport_that_is_not_there_is_wrong_usage(environ: Any, db_url: str) -> None:
-    worker = Command(environ(db_url), "worker", "--transport", "curl")
+    worker = Command(environ(db_url), "worker", "--transport", "pigeon")
     assert worker.wait() == 2
     worker.says("--transport")

@@ -57,6 +57,9 @@ def run(db_url: str, settings: Any) -> Any:
     return start
 
 
+both_transports = pytest.mark.parametrize("transport", ["requests", "curl"])
+
+
 def publish(db: Connection[Any], body: bytes = b'{"n": 1}', kind: str = "invoice.paid") -> UUID:
     row = db.execute("SELECT webhook_publish(%s, %s)", (kind, body)).fetchone()
     assert row is not None
@@ -82,10 +85,11 @@ def settled(db: Connection[Any], event_id: UUID, state: str) -> tuple[UUID, str,
     return row
 
 
+@both_transports
 def test_an_event_is_delivered_signed_and_told(
-    db: Connection[Any], run: Any, endpoint_keyring: Keyring
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring, transport: str
 ) -> None:
-    with Receiver() as receiver, run():
+    with Receiver() as receiver, run(transport=transport):
         _, secret = subscribe(
             db, endpoint_keyring, receiver.url + "/hook", headers={"X-Team": "billing"}
         )
@@ -120,10 +124,11 @@ def test_a_roll_back_publishes_nothing(
     assert [got.header("webhook-id") for got in receiver.requests] == [str(event_id)]
 
 
+@both_transports
 def test_it_fails_backs_off_and_is_delivered(
-    db: Connection[Any], run: Any, endpoint_keyring: Keyring
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring, transport: str
 ) -> None:
-    with Receiver(in_turn(503, 503, 200)) as receiver, run():
+    with Receiver(in_turn(503, 503, 200)) as receiver, run(transport=transport):
         subscribe(db, endpoint_keyring, receiver.url)
         id_, _, attempts = settled(db, publish(db), "DELIVERED")
     assert attempts == len(receiver.requests) == 3
@@ -305,12 +310,13 @@ def test_what_was_written_past_the_checks_is_refused_when_it_is_sent(
     assert row == (reason,)
 
 
+@both_transports
 def test_a_drain_lets_what_is_in_flight_end_and_gives_the_rest_back(
-    db: Connection[Any], run: Any, endpoint_keyring: Keyring
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring, transport: str
 ) -> None:
     with Receiver(Answer(hold=True)) as receiver:
         subscribe(db, endpoint_keyring, receiver.url)
-        with run() as running:
+        with run(transport=transport) as running:
             event_id = publish(db)
             receiver.wait_for(1)
             running.stop.set()
@@ -322,9 +328,12 @@ def test_a_drain_lets_what_is_in_flight_end_and_gives_the_rest_back(
     assert delivery_of(db, late) is None or delivery_of(db, late)[1] in ("ENCRYPTED", "RETRIED")  # type: ignore[index]
 
 
-def test_kept_answers_are_sealed(db: Connection[Any], run: Any, endpoint_keyring: Keyring) -> None:
+@both_transports
+def test_kept_answers_are_sealed(
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring, transport: str
+) -> None:
     body = b"why not \x00\xff" + bytes(range(256)) * 40
-    with Receiver(Answer(500, {"X-Why": "nul"}, body)) as receiver, run():
+    with Receiver(Answer(500, {"X-Why": "nul"}, body)) as receiver, run(transport=transport):
         subscribe(db, endpoint_keyring, receiver.url, max_attempts=1)
         id_, _, _ = settled(db, publish(db), "DLQ")
     row = db.execute(
@@ -336,14 +345,15 @@ def test_kept_answers_are_sealed(db: Connection[Any], run: Any, endpoint_keyring
     assert b'"status": 500' in opened
 
 
+@both_transports
 def test_bytes_arrive_as_they_were_published(
-    db: Connection[Any], run: Any, endpoint_keyring: Keyring
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring, transport: str
 ) -> None:
     bodies = [
         b'{"b":1,  "a":1.10}\n', b'{"e":"\\u00e9 \xc3\xa9 \\/"}', b"9007199254740993",
         b'{"a":1,"a":2}', b"[]", bytes(range(256)), b"",
     ]  # fmt: skip
-    with Receiver() as receiver, run():
+    with Receiver() as receiver, run(transport=transport):
         subscribe(db, endpoint_keyring, receiver.url)
         events = {str(publish(db, body)): hashlib.sha256(body).hexdigest() for body in bodies}
         receiver.wait_for(len(bodies))

@@ -82,7 +82,6 @@ def test_every_fault_is_told_at_once_one_a_line() -> None:
         ("NODE_NAME", "two words", "letters, digits"),
         ("SCHEMA", "pg_mine", "not beginning"),
         ("SECRET_KEY", "short", "at least 32"),
-        ("TRANSPORT", "curl", "no curl transport"),
         ("TRANSPORT", "pigeon", "must be one of requests"),
         ("TRUSTED_HOSTS", "a.example:80", "a port does not belong here"),
         ("WORKER_BIND", "on", "must be host:port"),
