@@ -103,9 +103,10 @@ def test_c04_leases_come_back_without_their_workers_row(
     db: Connection[Any], start: Start, endpoint_keyring: Keyring
 ) -> None:
     with Receiver(Answer(hold=True)) as receiver:
-        subscribe(db, endpoint_keyring, receiver.url)
+        for n in range(5):  # of one that has not answered yet, no five would be sent at once
+            subscribe(db, endpoint_keyring, f"{receiver.url}/{n}")
         a = start("a", lease_seconds=1)
-        publish(db, 5)
+        publish(db)
         receiver.wait_for(5)
         a.send(signal.SIGKILL)
         a.wait()
