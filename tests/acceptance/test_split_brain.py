@@ -14,6 +14,7 @@ delivery  {id}
 event     {event} \(invoice\.paid\)
 to        orders \(http://127\.0\.0\.1:\d+/hook\)
 state     DELIVERED after 2 attempts
+received  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}}Z
 
 {at} RECEIVED  - Payload taken in by node \S+
 {at} ENCRYPTED - Encrypted by its producer \(key id: \S+\)
