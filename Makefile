@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/fencepost-setup
 PG15_BIN ?= /usr/lib/postgresql/15/bin
 PYTEST := $(BIN)/python -m pytest
-CODE := fencepost worker dashboard migrations tests scripts
+CODE := fencepost worker dashboard migrations tests scripts benchmarks
+PEERS := $(VENV)/peers
 # Tests that kill processes and tests with a browser want a process of their own for each folder.
 APART := tests/chaos tests/acceptance tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-pg15 lint format docs constraints
+.PHONY: help setup demo test test-pg15 lint format docs constraints bench
 
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -47,6 +48,14 @@ format: setup ## what ruff can mend by itself
 
 docs: setup ## write the README's diagram and settings table anew
 	$(BIN)/python scripts/readme.py
+
+bench: setup $(PEERS)/bin/celery ## how fast it is, beside others, into docs/benchmarks.md; FULL=1 takes hours
+	PEERS_PYTHON='$(abspath $(PEERS))/bin/python' $(BIN)/python benchmarks/report.py $(if $(FULL),--full)
+
+$(PEERS)/bin/celery: benchmarks/requirements.txt
+	@$(BIN)/python -m venv $(PEERS)
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(PEERS)/bin/python -m pip install --quiet -r $<
+	@touch $@
 
 constraints: ## pin the newest versions of everything
 	@PYTHON='$(PYTHON)' sh scripts/constraints.sh constraints.txt

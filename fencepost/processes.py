@@ -35,6 +35,15 @@ def module_argv(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
+def tethered(argv: Sequence[str]) -> list[str]:
+    """Give the command line of a program that ends when the thread that starts it does.
+
+    Args:
+        argv: the program's own; the first is an absolute path.
+    """
+    return [sys.executable, "-I", tether.__file__, str(os.getpid()), *argv]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program to keep running.
@@ -197,7 +206,7 @@ class Supervisor:
         with ExitStack() as stack:
             log = stack.enter_context(program.log.open("ab")) if program.log else None
             running.process = subprocess.Popen(  # noqa: S603 - our own programs
-                [sys.executable, "-I", tether.__file__, str(os.getpid()), *program.argv],
+                tethered(program.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

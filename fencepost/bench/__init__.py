@@ -1,0 +1,1 @@
+"""``fencepost bench``: how fast this installation would be on this machine."""
