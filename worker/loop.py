@@ -75,11 +75,6 @@ class Loop:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stopping.is_set()
-
     def _run(self) -> None:
         failures = 0
         while not self._stopping.is_set():

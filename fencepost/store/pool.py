@@ -9,7 +9,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg import Connection, sql
 from psycopg.types.numeric import Int8Dumper
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from fencepost.errors import DatabaseUnavailableError, SchemaError, SettingsError
 
@@ -93,24 +93,6 @@ def configure(conn: Connection[Any], *, role: Role, schema: str) -> None:
                 "SELECT set_config('synchronous_commit', 'on', false)"
                 " WHERE current_setting('synchronous_commit') = 'off'"
             )
-
-
-def open_pool(
-    url: str, *, role: Role, schema: str = "public", name: str = "fencepost", size: int
-) -> ConnectionPool[Connection[Any]]:
-    """Open a pool of such connections; it fills on first use and survives server restarts."""
-    return ConnectionPool(
-        url,
-        kwargs={"autocommit": True, "application_name": name, **_CONNECTION},
-        configure=lambda conn: configure(conn, role=role, schema=schema),
-        check=ConnectionPool.check_connection,
-        min_size=0,
-        max_size=size,
-        timeout=5,
-        max_lifetime=1800,
-        reconnect_timeout=0,
-        open=True,
-    )
 
 
 @contextmanager
