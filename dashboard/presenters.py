@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from fencepost.moments import format_moment
+from fencepost.segments import SegmentKind
 from fencepost.states import Fact, State
-from fencepost.timeline import SegmentKind
 from fencepost.timeline_text import FENCED_OUT
 
 

@@ -10,8 +10,9 @@ from typing import Final
 from dashboard import presenters
 from dashboard.presenters import Look
 from fencepost.model import FencedWrite, TrailRow
+from fencepost.segments import SegmentKind
 from fencepost.states import Fact
-from fencepost.timeline import Segment, SegmentKind, Timeline
+from fencepost.timeline import Segment, Timeline
 from fencepost.timeline_text import FENCED_OUT, describe, describe_fenced, format_offset
 
 _FACTS: Final = frozenset(Fact)

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import zip_longest
 from typing import Final
 
 from fencepost.model import Delivery, FencedWrite, TrailRow
+from fencepost.segments import SegmentKind, WaitedFor, divide
 from fencepost.states import Fact, State
-
-
-class SegmentKind(StrEnum):
-    """What a delivery was doing. Source: CONTRACT section 7."""
-
-    INGEST = "ingest"  # taken in, not sealed yet
-    WAITING = "waiting"  # due, but no worker has claimed it
-    SLEEPING = "sleeping"  # not due yet
-    HELD = "held"  # due, but its subscription is paused
-    PREPARING = "preparing"  # leased, no request yet
-    IN_FLIGHT = "in_flight"  # the request is out
-    FENCED = "fenced"  # beside the others: a worker ran on without its lease
-    PARKED = "parked"  # finished, until somebody replays it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +57,6 @@ class Timeline:
     total_ms: int
 
 
-_KIND_AFTER: Final = {
-    State.RECEIVED: SegmentKind.INGEST,
-    State.ENCRYPTED: SegmentKind.WAITING,
-    State.LEASED: SegmentKind.PREPARING,
-    State.ATTEMPTED: SegmentKind.IN_FLIGHT,
-    State.RETRIED: SegmentKind.WAITING,
-    State.DELIVERED: SegmentKind.PARKED,
-    State.DLQ: SegmentKind.PARKED,
-}
 _FACTS: Final = frozenset(Fact)
 _OWNED: Final = frozenset({SegmentKind.INGEST, SegmentKind.PREPARING, SegmentKind.IN_FLIGHT})
 _OUTSIDE_ATTEMPTS: Final = frozenset({SegmentKind.INGEST, SegmentKind.PARKED})
@@ -112,18 +90,16 @@ def build(
             continue  # it ended the segment before it, and the row after it starts the next
         if row.state == State.DELIVERED and ending is None:
             break  # nothing grows after delivery
-        segment = _begin(row, attempts)
-        if segment.kind is SegmentKind.WAITING:
-            due = _due_at(row, delivery)
-            if due is not None and tape.is_ahead(due):
-                asleep = replace(segment, kind=SegmentKind.SLEEPING)
-                if (ending.created_at if ending else now) < due:
-                    tape.add(asleep, ending)
-                    continue
-                tape.add_until(asleep, due)
-            if _was_held(ending, is_paused=is_paused):
-                segment = replace(segment, kind=SegmentKind.HELD)
-        tape.add(segment, ending)
+        *before, last = divide(
+            State(row.state),
+            begin=row.created_at,
+            end=now if ending is None else ending.created_at,
+            due=_due_at(row, delivery),
+            waited_for=_waited_for(ending, is_paused=is_paused),
+        )
+        for span in before:
+            tape.add_until(_begin(row, span.kind, attempts), span.end)
+        tape.add(_begin(row, last.kind, attempts), ending)
     return Timeline(tuple(rows), _with_fenced(tape, late), late, tape.end_ms)
 
 
@@ -140,10 +116,6 @@ class _Tape:
         """Count from the first row, rounded down, so that neighbours meet exactly."""
         return (moment - self._origin) // timedelta(milliseconds=1)
 
-    def is_ahead(self, moment: datetime) -> bool:
-        """Say whether ``moment`` is later than the end of the tape."""
-        return self.milliseconds(moment) > self.end_ms
-
     def add(self, segment: Segment, ending: TrailRow | None) -> None:
         """Append what ended with ``ending``, or is still open."""
         if ending is None:
@@ -158,8 +130,7 @@ class _Tape:
         self.segments.append(replace(segment, start_ms=start, duration_ms=self.end_ms - start))
 
 
-def _begin(row: TrailRow, attempts: int) -> Segment:
-    kind = _KIND_AFTER[State(row.state)]
+def _begin(row: TrailRow, kind: SegmentKind, attempts: int) -> Segment:
     attempt = attempts if kind is SegmentKind.IN_FLIGHT else attempts + 1
     is_owned = kind in _OWNED
     return Segment(
@@ -182,10 +153,11 @@ def _due_at(row: TrailRow, delivery: Delivery) -> datetime | None:
     return delivery.next_attempt_at if delivery.seq == row.seq else None
 
 
-def _was_held(ending: TrailRow | None, *, is_paused: bool) -> bool:
+def _waited_for(ending: TrailRow | None, *, is_paused: bool) -> str | None:
     if ending is None:
-        return is_paused
-    return (ending.detail or {}).get("waited_for") == "paused"
+        return WaitedFor.PAUSED if is_paused else None
+    found = (ending.detail or {}).get("waited_for")
+    return found if isinstance(found, str) else None
 
 
 def _with_fenced(tape: _Tape, late: Sequence[FencedWrite]) -> tuple[Segment, ...]:

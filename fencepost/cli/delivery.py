@@ -20,11 +20,12 @@ from fencepost.cli.output import json_option, print_facts, print_json
 from fencepost.cli.session import actor, session
 from fencepost.model import Delivery
 from fencepost.objects import delivery_json, trail_json
+from fencepost.segments import SegmentKind
 from fencepost.store.conditions import read_clock
 from fencepost.store.deliveries import get_delivery, read_fenced, read_trail
 from fencepost.store.operators import discard_delivery, replay_delivery
 from fencepost.store.subscriptions import get_subscription
-from fencepost.timeline import SegmentKind, Timeline, build
+from fencepost.timeline import Timeline, build
 from fencepost.timeline_text import as_text, format_duration
 
 _REASON = click.option("--reason", metavar="TEXT", help="Why; shown in its timeline.")

@@ -12,8 +12,8 @@ from dashboard import presenters
 from dashboard.story import Line, Span, shares, tell
 from fencepost import timeline
 from fencepost.model import Delivery, FencedWrite, TrailRow
+from fencepost.segments import SegmentKind
 from fencepost.states import Fact, State
-from fencepost.timeline import SegmentKind
 
 START = datetime(2026, 11, 30, 16, 53, 20, tzinfo=UTC)
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.model import Delivery, FencedWrite, TrailRow
+from fencepost.segments import SegmentKind
 from fencepost.states import FINISHED, TRANSITIONS, Fact, State, causes_from
-from fencepost.timeline import Segment, SegmentKind, Timeline, build
+from fencepost.timeline import Segment, Timeline, build
 
 ORIGIN = datetime(2026, 11, 30, 16, 53, 20, 1000, tzinfo=UTC)
 DELIVERY_ID = UUID("01940000-0000-7000-8000-000000000001")
