@@ -70,6 +70,14 @@ def make_deliveries(
     return [row[0] for row in rows]
 
 
+def publish(conn: Connection[Any], event_type: str, count: int = 1) -> list[UUID]:
+    """Publish events with empty payloads through the SQL door, in one statement."""
+    rows = conn.execute(
+        "SELECT webhook_publish(%s, '{}') FROM generate_series(1, %s)", (event_type, count)
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def pass_time(conn: Connection[Any], seconds: float) -> None:
     """Let the database's clock run ahead, from now on, in this database or transaction."""
     conn.execute(

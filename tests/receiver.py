@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -34,6 +34,8 @@ class Received:
     target: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    crowd: int = 1
+    """How many requests to its target were open when it came in, itself included."""
 
     def header(self, name: str) -> str:
         (value,) = [value for key, value in self.headers if key.lower() == name.lower()]
@@ -89,7 +91,7 @@ def _from_json(fields: Mapping[str, Any]) -> Answer:
 
 
 class Receiver(socketserver.ThreadingTCPServer):
-    """Listens on loopback until it is closed; ``requests`` grows before each answer."""
+    """Listens until it is closed, on loopback by default; ``requests`` grows before each answer."""
 
     daemon_threads = True
     block_on_close = False
@@ -100,6 +102,7 @@ class Receiver(socketserver.ThreadingTCPServer):
         self,
         script: Script | Answer | int = 200,
         *,
+        address: str = "127.0.0.1",
         port: int = 0,
         log: Path | None = None,
         tls: ssl.SSLContext | None = None,
@@ -112,13 +115,16 @@ class Receiver(socketserver.ThreadingTCPServer):
         self._arrived = threading.Condition()
         self._released = threading.Event()
         self._open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), _Connection)
+        self._crowds: Counter[str] = Counter()
+        super().__init__((address, port), _Connection)
         self.port: int = self.server_address[1]
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://{address}:{self.port}"
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
-    def record(self, received: Received) -> None:
+    def record(self, received: Received) -> Received:
         with self._arrived:
+            self._crowds[received.target] += 1
+            received = replace(received, crowd=self._crowds[received.target])
             if self._log:
                 line = {**asdict(received), "body": base64.b64encode(received.body).decode()}
                 self._log.write(json.dumps(line).encode() + b"\n")
@@ -126,6 +132,12 @@ class Receiver(socketserver.ThreadingTCPServer):
                 os.fsync(self._log.fileno())
             self.requests.append(received)
             self._arrived.notify_all()
+        return received
+
+    def leave(self, received: Received) -> None:
+        """Count it out; before its answer, which lets the next request come."""
+        with self._arrived:
+            self._crowds[received.target] -= 1
 
     def wait_for(self, count: int, timeout: float = 10) -> list[Received]:
         """Wait until that many requests have arrived, and give them."""
@@ -183,9 +195,10 @@ class _Connection(socketserver.BaseRequestHandler):
                 if received.target.startswith("/-/"):
                     answer = self._control(received)
                 else:
-                    self.server.record(received)
+                    received = self.server.record(received)
                     answer = self.server.script(received)
-                self.server.hold(answer)
+                    self.server.hold(answer)
+                    self.server.leave(received)
                 if not self._answer(connection, answer):
                     return
 
