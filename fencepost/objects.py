@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from fencepost.explanation import Explanation
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
 from fencepost.records import Action, ApiToken, Event, Percentiles, Replay, Stats, User
 from fencepost.subscription_spec import MASK
@@ -87,13 +88,25 @@ def event_json(found: Event, deliveries: Iterable[Delivery]) -> Object:
     }
 
 
-def trail_json(found: Timeline) -> Object:
-    """Show a timeline: the trail's rows, the segments between them, and what was fenced out."""
-    return {
+def trail_json(found: Timeline, explained: Explanation | None = None) -> Object:
+    """Show a timeline: the trail's rows, the segments between them, and what was fenced out.
+
+    Args:
+        found: the timeline.
+        explained: why the delivery stands where it does and what comes next; None: unsaid.
+    """
+    told: Object = {
         "rows": [_row(row) for row in found.rows],
         "segments": [_segment(segment) for segment in found.segments],
         "fenced": [_fenced(write) for write in found.fenced],
     }
+    if explained is not None:
+        told["explanation"] = {
+            "state": explained.state,
+            "next": explained.next,
+            "causes": list(explained.causes),
+        }
+    return told
 
 
 def _row(row: TrailRow) -> Object:
@@ -119,6 +132,9 @@ def _segment(segment: Segment) -> Object:
         "fencing_token": segment.fencing_token,
         "attempt": segment.attempt,
         "outcome": segment.outcome,
+        "waited_for": segment.waited_for,
+        "is_open": segment.is_open,
+        "seq": segment.seq,
     }
 
 

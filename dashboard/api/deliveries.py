@@ -15,11 +15,11 @@ from dashboard.api.routes import blueprint
 from dashboard.database import transaction
 from dashboard.ids import read_id
 from dashboard.roles import requires
-from fencepost import objects, timeline
+from fencepost import objects
 from fencepost.filters import DeliveryFilter
-from fencepost.store import deliveries, operators, subscriptions
+from fencepost.store import deliveries, operators
 from fencepost.store.actions import LONGEST_REASON
-from fencepost.store.conditions import read_clock
+from fencepost.store.stories import read_story
 
 FILTERS: Final = tuple(
     Parameter(name, description, repeatable=True)
@@ -75,19 +75,11 @@ def read_delivery(delivery_id: str) -> ResponseReturnValue:
 @blueprint.get("/deliveries/<delivery_id>/timeline")
 @requires("viewer")
 def read_timeline(delivery_id: str) -> ResponseReturnValue:
-    """Give the trail of a delivery, the segments of time it makes, and refused late writes."""
+    """Give the trail of a delivery, what it makes of the time, refused late writes, and why."""
     wanted = read_id(delivery_id, "delivery")
     with transaction() as conn:
-        delivery = deliveries.get_delivery(conn, wanted)
-        receiver = subscriptions.get_subscription(conn, delivery.subscription_id, with_removed=True)
-        told = timeline.build(
-            deliveries.read_trail(conn, wanted),
-            delivery=delivery,
-            fenced=deliveries.read_fenced(conn, wanted),
-            now=read_clock(conn),
-            is_paused=receiver.state == "paused" and receiver.removed_at is None,
-        )
-    return jsonify(objects.trail_json(told))
+        story = read_story(conn, wanted)
+    return jsonify(objects.trail_json(story.timeline, story.explanation))
 
 
 @blueprint.post("/deliveries/<delivery_id>/replay")

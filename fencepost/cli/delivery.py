@@ -16,16 +16,14 @@ from fencepost.cli.filtering import (
     scope_options,
     state_option,
 )
-from fencepost.cli.output import json_option, print_facts, print_json
+from fencepost.cli.output import cell, json_option, print_facts, print_json
 from fencepost.cli.session import actor, session
 from fencepost.model import Delivery
 from fencepost.objects import delivery_json, trail_json
 from fencepost.segments import SegmentKind
-from fencepost.store.conditions import read_clock
-from fencepost.store.deliveries import get_delivery, read_fenced, read_trail
 from fencepost.store.operators import discard_delivery, replay_delivery
-from fencepost.store.subscriptions import get_subscription
-from fencepost.timeline import Timeline, build
+from fencepost.store.stories import read_story
+from fencepost.timeline import Timeline
 from fencepost.timeline_text import as_text, format_duration
 
 _REASON = click.option("--reason", metavar="TEXT", help="Why; shown in its timeline.")
@@ -61,17 +59,10 @@ def list_(limit: int, after: str | None, before: str | None, *, as_json: bool, *
 def show(delivery_id: UUID, *, as_json: bool) -> None:
     """Tell a delivery's story: every state and fact, and where the time went."""
     with session(is_snapshot=True) as at:
-        found = get_delivery(at.conn, delivery_id)
-        subscription = get_subscription(at.conn, found.subscription_id, with_removed=True)
-        timeline = build(
-            read_trail(at.conn, delivery_id),
-            delivery=found,
-            fenced=read_fenced(at.conn, delivery_id),
-            now=read_clock(at.conn),
-            is_paused=subscription.state == "paused" and subscription.removed_at is None,
-        )
+        story = read_story(at.conn, delivery_id)
+    found, timeline, subscription = story.delivery, story.timeline, story.about.subscription
     if as_json:
-        print_json({**delivery_json(found), "timeline": trail_json(timeline)})
+        print_json({**delivery_json(found), "timeline": trail_json(timeline, story.explanation)})
         return
     print_facts(
         {
@@ -81,8 +72,12 @@ def show(delivery_id: UUID, *, as_json: bool) -> None:
             "state": _state(found),
             "received": found.created_at,
             "next attempt": found.next_attempt_at,
+            "why": story.explanation.state,
+            "next": story.explanation.next,
         }
     )
+    for cause in story.explanation.causes:
+        click.echo(f"- {cell(cause)}")
     click.echo()
     for line in as_text(timeline.rows, timeline.fenced):
         click.echo(line)

@@ -25,6 +25,7 @@ TIMELINE_ROW = {
 }  # fmt: skip
 SEGMENT = {
     "kind", "start_ms", "duration_ms", "worker_id", "fencing_token", "attempt", "outcome",
+    "waited_for", "is_open", "seq",
 }  # fmt: skip
 
 
@@ -80,6 +81,8 @@ def test_a_timeline_has_rows_segments_and_fenced_writes(
     assert all(row.keys() == TIMELINE_ROW for row in found["rows"])
     assert [segment["kind"] for segment in found["segments"]] == ["ingest", "waiting", "fenced"]
     assert all(segment.keys() == SEGMENT for segment in found["segments"])
+    assert found["explanation"]["state"] == "It is encrypted and waits for its first attempt."
+    assert "No worker has ever reported itself" in found["explanation"]["next"]
     assert [write["worker_id"] for write in found["fenced"]] == ["late"]
 
 

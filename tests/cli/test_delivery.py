@@ -41,6 +41,8 @@ def test_show_tells_the_story_line_by_line(fencepost: Commands, stage: Stage) ->
     received = r"^received +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z$"
     assert re.search(received, printed, re.MULTILINE)
     assert "in all: " in printed
+    assert re.search(r"^why +shop answered 200 on attempt 2", printed, re.MULTILINE)
+    assert "- Attempt 1 ended with HTTP 503." in printed
 
 
 def test_show_tells_of_a_worker_that_was_fenced_out(fencepost: Commands, stage: Stage) -> None:

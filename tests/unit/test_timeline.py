@@ -2,90 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.model import Delivery, FencedWrite, TrailRow
 from fencepost.segments import SegmentKind
 from fencepost.states import FINISHED, TRANSITIONS, Fact, State, causes_from
-from fencepost.timeline import Segment, Timeline, build
-
-ORIGIN = datetime(2026, 11, 30, 16, 53, 20, 1000, tzinfo=UTC)
-DELIVERY_ID = UUID("01940000-0000-7000-8000-000000000001")
-
-
-def at(ms: float) -> datetime:
-    return ORIGIN + timedelta(milliseconds=ms)
-
-
-class Trail:
-    """Writes rows as the store does: seq without gaps, times in milliseconds from the first."""
-
-    def __init__(self) -> None:
-        self.rows: list[TrailRow] = []
-
-    def add(
-        self, ms: float, state: str, worker: str | None = None, token: int = 0, **detail: object
-    ) -> Trail:
-        row = TrailRow(
-            seq=len(self.rows) + 1,
-            state=state,
-            created_at=at(ms),
-            worker_id=worker,
-            fencing_token=token,
-            http_status_code=None,
-            latency_ms=None,
-            error_message=None,
-            detail=detail or None,
-        )
-        self.rows.append(row)
-        return self
-
-    def build(self, now: float, *fenced: FencedWrite, is_paused: bool = False) -> Timeline:
-        return build(
-            self.rows,
-            delivery=delivery(self.rows),
-            fenced=fenced,
-            now=at(now),
-            is_paused=is_paused,
-        )
-
-
-def delivery(rows: list[TrailRow], next_attempt_at: datetime | None = None) -> Delivery:
-    states = [State(row.state) for row in rows if row.state in set(State)]
-    attempts = states.count(State.ATTEMPTED)
-    return Delivery(
-        id=DELIVERY_ID,
-        event_id=DELIVERY_ID,
-        event_type="invoice.paid",
-        subscription_id=DELIVERY_ID,
-        current_state=states[-1],
-        seq=len(rows),
-        attempt_count=attempts,
-        max_attempts=5,
-        budget_start=0,
-        next_attempt_at=next_attempt_at,
-        worker_id=None,
-        fencing_token=0,
-        lease_expires_at=None,
-        last_status=None,
-        last_error=None,
-        dead_reason=None,
-        dead_at=None,
-        discarded_at=None,
-        replay_id=None,
-        created_at=ORIGIN,
-        updated_at=ORIGIN,
-    )
-
-
-def late(ms: float, worker: str, token: int, would_write: str = "DELIVERED") -> FencedWrite:
-    return FencedWrite(DELIVERY_ID, worker, token, would_write, at(ms), None)
+from fencepost.timeline import Excerpt, Segment, Timeline, build
+from trails import ORIGIN, Trail, at, delivery, fenced_out, late, taken_in
 
 
 def told(timeline: Timeline) -> list[tuple[Any, ...]]:
@@ -93,10 +20,6 @@ def told(timeline: Timeline) -> list[tuple[Any, ...]]:
         (segment.kind.value, segment.start_ms, segment.duration_ms, segment.outcome)
         for segment in timeline.segments
     ]
-
-
-def taken_in() -> Trail:
-    return Trail().add(0, "RECEIVED", "web-1").add(12, "ENCRYPTED")
 
 
 def test_the_seeds_delivery_failed_slept_and_was_delivered() -> None:
@@ -127,13 +50,7 @@ def test_the_seeds_delivery_failed_slept_and_was_delivered() -> None:
 
 
 def test_a_fenced_out_worker_gets_a_lane_of_its_own_after_the_lease_it_lost() -> None:
-    trail = taken_in().add(380, "LEASED", "a1", 41).add(391, "ATTEMPTED", "a1", 41)
-    trail.add(30_380, "LEASE_EXPIRED", "a1", 41)
-    trail.add(30_380, "RETRIED", "b2", 41, delay_ms=0)
-    trail.add(30_900, "LEASED", "b2", 42).add(30_910, "ATTEMPTED", "b2", 42)
-    trail.add(31_420, "DELIVERED", "b2", 42)
-
-    timeline = trail.build(99_999, late(33_200, "a1", 41))
+    timeline = fenced_out().build(99_999, late(33_200, "a1", 41))
 
     assert told(timeline)[3:6] == [
         ("in_flight", 391, 29_989, "LEASE_EXPIRED"),
@@ -141,7 +58,7 @@ def test_a_fenced_out_worker_gets_a_lane_of_its_own_after_the_lease_it_lost() ->
         ("waiting", 30_380, 520, "LEASED"),
     ]
     lane = timeline.segments[4]
-    assert (lane.worker_id, lane.fencing_token, lane.attempt) == ("a1", 41, 1)
+    assert (lane.worker_id, lane.fencing_token, lane.attempt, lane.seq) == ("a1", 41, 1, 5)
     assert timeline.total_ms == 31_420, "what a stale worker did is beside the delivery's time"
 
 
@@ -216,6 +133,49 @@ def test_a_pause_is_told_from_a_wait_for_a_worker() -> None:
     assert kinds == [SegmentKind.INGEST, SegmentKind.HELD, SegmentKind.PREPARING]
 
 
+def test_a_wait_says_what_it_waited_for_once_it_is_over() -> None:
+    trail = taken_in()
+    assert trail.build(500).segments[-1].waited_for is None
+    trail.add(900, "LEASED", "a", 1, waited_for="rate").add(910, "ATTEMPTED", "a", 1)
+    waited = [segment.waited_for for segment in trail.build(950).segments]
+    assert waited == [None, "rate", None, None]
+
+
+def test_every_segment_knows_the_rows_that_began_and_ended_it() -> None:
+    timeline = fenced_out().build(99_999, late(33_200, "a1", 41))
+    for segment in timeline.segments:
+        ending = timeline.ended_by(segment)
+        if segment.kind is SegmentKind.FENCED:
+            assert ending is None
+        else:
+            assert ending is not None
+            assert ending.state == segment.outcome
+            assert ending.seq == (segment.seq or 0) + 1
+
+
+@pytest.mark.parametrize("cut", range(2, 9))
+def test_two_parts_of_a_trail_make_the_segments_of_the_whole(cut: int) -> None:
+    """The older part has the row that begins the newer one: what it ends is told there."""
+    trail = fenced_out()
+    whole = trail.build(99_999)
+    attempts = sum(row.state == State.ATTEMPTED for row in trail.rows[: cut - 1])
+    older = trail.part(1, cut, attempts=0)
+    newer = trail.part(cut, len(trail.rows), attempts=attempts, now=99_999)
+    assert older.segments + newer.segments == whole.segments
+    assert older.total_ms + newer.total_ms == whole.total_ms
+
+
+def test_a_part_leaves_out_late_writes_to_leases_that_it_does_not_show() -> None:
+    trail, write = fenced_out(), late(33_200, "a1", 41)
+    excerpt = Excerpt(ORIGIN, 1, is_last=True)
+    rows = trail.rows[6:]
+    part = build(
+        rows, delivery=delivery(trail.rows), fenced=[write], now=at(99_999), excerpt=excerpt
+    )
+    assert part.fenced == ()
+    assert [segment.attempt for segment in part.segments] == [2, 2]
+
+
 def test_a_claim_before_the_due_time_ends_the_sleep() -> None:
     trail = taken_in().add(20, "LEASED", "a", 1).add(30, "ATTEMPTED", "a", 1)
     trail.add(40, "FAILED", "a", 1).add(40, "RETRIED", "a", 1, delay_ms=60_000)
@@ -273,7 +233,7 @@ def trails(draw: st.DrawFn) -> Trail:
         token += found.to is State.LEASED
         for name in found.rows:
             delay = draw(st.integers(0, 9_000)) if name is State.RETRIED else None
-            detail = {} if delay is None else {"delay_ms": delay}
+            detail: dict[str, Any] = {} if delay is None else {"delay_ms": delay}
             trail.add(ms, name, f"w{token}", token, **detail)
         state = found.to
     return trail

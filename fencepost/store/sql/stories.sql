@@ -1,0 +1,32 @@
+-- A delivery's story beyond its own row.
+
+-- name: read_excerpt
+-- One row more than asked for: what it ends is told with these.
+SELECT a.seq, a.state, a.created_at, a.worker_id, a.fencing_token, a.http_status_code, a.latency_ms,
+       a.error_message, a.detail
+  FROM webhook_delivery_attempts a
+ WHERE a.delivery_id = %(id)s AND a.seq >= %(first)s AND a.seq <= %(end)s
+ ORDER BY a.seq
+
+-- name: read_before
+SELECT min(a.created_at) FILTER (WHERE a.seq = 1) AS origin,
+       count(*) FILTER (WHERE a.state = 'ATTEMPTED' AND a.seq < %(first)s) AS attempts
+  FROM webhook_delivery_attempts a
+ WHERE a.delivery_id = %(id)s AND (a.seq = 1 OR a.seq < %(first)s)
+
+-- name: read_circumstances
+-- Behind: the head of an ordered subscription, where that is an earlier one; one probe of the index in order.
+SELECT fencepost_now() AS now,
+       coalesce((SELECT e.erased_at IS NOT NULL FROM webhook_events e WHERE e.id = %(event_id)s), false) AS is_erased,
+       w.workers, w.last_beat,
+       (SELECT head.id
+          FROM webhook_deliveries d
+         CROSS JOIN LATERAL (
+               SELECT h.id FROM webhook_deliveries h
+                WHERE h.is_ordered AND h.current_state IN ('ENCRYPTED', 'RETRIED', 'LEASED', 'ATTEMPTED')
+                  AND h.subscription_id = d.subscription_id
+                ORDER BY h.subscription_id, h.position, h.id LIMIT 1) head
+         WHERE d.id = %(id)s AND d.is_ordered AND head.id <> d.id) AS behind
+  FROM (SELECT count(*) FILTER (WHERE beat_at > fencepost_now() - %(silent_after)s AND state <> 'stopped') AS workers,
+               max(beat_at) AS last_beat
+          FROM webhook_workers) w
