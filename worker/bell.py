@@ -25,8 +25,7 @@ class Bell:
     Args:
         link: its connection, which listens.
         ringer: another connection, which rings.
-        schema: part of the bell's name.
-        on_ring: called when it rings.
+        on_ring: called when it rings, and when it may have rung unheard.
         clock: seconds that only rise.
     """
 
@@ -35,13 +34,11 @@ class Bell:
         link: Link,
         ringer: Link,
         *,
-        schema: str,
         on_ring: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._link = link
         self._ringer = ringer
-        self._schema = schema
         self._on_ring = on_ring
         self._clock = clock
         self._listening = 0
@@ -54,19 +51,28 @@ class Bell:
 
     def __call__(self) -> float:
         """Listen for a while."""
-        with self._link.use() as conn:
-            if self._link.opened != self._listening:
-                doorbell.listen(conn, self._schema)
-                self._listening = self._link.opened
-                self._rang_at = float("-inf")
-            now = self._clock()
-            if now - self._rang_at >= PROOF_SECONDS:
-                with self._ringer.use() as other:
-                    doorbell.ring(other)
-                self._rang_at = now
-            for notice in conn.notifies(timeout=LISTEN_SECONDS, stop_after=1):
-                if notice.payload:
-                    self._heard_at = self._clock()
-                else:
-                    self._on_ring()
+        try:
+            with self._link.use() as conn:
+                if self._link.opened != self._listening:
+                    doorbell.listen(conn)
+                    self._listening = self._link.opened
+                    self._rang_at = float("-inf")
+                    self._on_ring()  # what was committed before is found by looking
+                self._prove()
+                for notice in conn.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                    if notice.payload:
+                        self._heard_at = self._clock()
+                    else:
+                        self._on_ring()
+        except Exception:
+            self._heard_at = float("-inf")
+            self._on_ring()  # who sleeps now must poll
+            raise
         return 0
+
+    def _prove(self) -> None:
+        now = self._clock()
+        if now - self._rang_at >= PROOF_SECONDS:
+            with self._ringer.use() as other:
+                doorbell.ring(other)
+            self._rang_at = now

@@ -19,6 +19,7 @@ from worker.attempt import Sender
 from worker.bell import Bell
 from worker.claim import Claim
 from worker.clock import elapsed
+from worker.doze import Doze
 from worker.fanout import FanOut
 from worker.heartbeat import Heartbeat
 from worker.link import Link
@@ -111,7 +112,6 @@ class Worker:
         bell = Bell(
             self._link("bell"),
             self._link("ringer"),
-            schema=settings.schema,
             on_ring=self._wake_fan_out,
             clock=elapsed,
         )
@@ -120,8 +120,7 @@ class Worker:
             keyring=keyring,
             worker_id=self.worker_id,
             on_new=self._wake_claim,
-            bell_works=lambda: bell.works,
-            clock=elapsed,
+            doze=Doze(bell_works=lambda: bell.works, clock=elapsed),
         )
         self._fan_out_loop = self._loop("fanout", fan_out)
         reaper = Reaper(

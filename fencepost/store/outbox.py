@@ -44,12 +44,6 @@ class Sealed:
     mac: bytes | None
 
 
-def is_waiting(conn: Connection[Any]) -> bool:
-    """Tell whether there is anything to fan out; the cheapest question an idle worker asks."""
-    row = conn.execute(_SQL.is_waiting).fetchone()
-    return row is not None and bool(row[0])
-
-
 def count_targets(conn: Connection[Any]) -> int:
     """Count the subscriptions that an event could meet: the batch is sized by it."""
     row = conn.execute(_SQL.count_targets).fetchone()

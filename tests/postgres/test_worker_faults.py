@@ -21,6 +21,7 @@ from receiver import Answer, Receiver
 from waiting import eventually
 from worker import hooks
 from worker.build import Worker
+from worker.doze import Doze
 from worker.fanout import FanOut
 from worker.link import Link
 from workers import WorkerThread
@@ -242,8 +243,7 @@ def test_a_day_without_a_partition_is_given_one_on_the_spot(
         keyring=keyring,
         worker_id="w",
         on_new=lambda: None,
-        bell_works=lambda: False,
-        clock=lambda: 0.0,
+        doze=Doze(bell_works=lambda: False, clock=lambda: 0.0),
     )
     assert fan_out() == 0  # made the partition, and asks to be called again
     fan_out()

@@ -79,6 +79,3 @@ SELECT (SELECT count(*) FROM gone) AS events, (SELECT count(*) FROM matched) AS 
 
 -- name: ensure_partitions
 SELECT webhook_ensure_partitions() AS made;
-
--- name: is_waiting
-SELECT EXISTS (SELECT FROM webhook_outbox) AS waiting;
