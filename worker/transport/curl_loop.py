@@ -125,10 +125,11 @@ class CurlLoop:
         self._ear.close()
 
     def _hear(self) -> None:
-        # First that it has been heard: what is posted from now on rings again.
-        self._has_rung = False
         with suppress(BlockingIOError):
             self._ear.recv(64)
+        # Only then: who rings meanwhile is heard here, and must not count as still to be heard.
+        # What was posted until now without ringing is done in this turn.
+        self._has_rung = False
 
     def _tell_opened(self) -> None:
         while True:
