@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.processes import Program, StopSignal, Supervisor, describe_exit, module_argv
+from programs import is_alive
 from waiting import eventually
 
 SAYS_ITS_ID = "import os, sys, signal; print(os.getpid(), flush=True); "
@@ -52,14 +53,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     for log in tmp_path.glob("*.log"):
         for pid in bench.read(log.stem):
             assert not is_alive(pid), "a test left a process running"
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_stop_asks_first_and_leaves_nothing(bench: Bench) -> None:
