@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from dashboard import presenters
 from dashboard.names import names_of
+from dashboard.preferences import PREFERENCES, rows_per_page
 from dashboard.runtime import runtime
 from fencepost.cursors import Cursors, Page, Position
 from fencepost.errors import InvalidInputError
@@ -21,8 +22,7 @@ from fencepost.model import Delivery
 from fencepost.states import State
 from fencepost.store import deliveries
 
-LIMITS: Final = (25, 50, 100)
-DEFAULT_LIMIT: Final = 50
+LIMITS: Final = sorted(map(int, PREFERENCES["rows"].values))
 COUNT_CAP: Final = 10_000
 MOST_NEW: Final = 100
 
@@ -118,7 +118,7 @@ def read_listing(
     )
     params = chosen.to_params()
     query: dict[str, Any] = dict(params)
-    if limit != DEFAULT_LIMIT:
+    if limit != rows_per_page():
         query["limit"] = limit
 
     def address(**cursor: str | None) -> str:
@@ -199,8 +199,8 @@ def _fix(wanted: DeliveryFilter, fixed: DeliveryFilter) -> DeliveryFilter:
 
 
 def _limit() -> int:
-    text = request.args.get("limit") or str(DEFAULT_LIMIT)
-    if text not in {str(limit) for limit in LIMITS}:
+    text = request.args.get("limit") or str(rows_per_page())
+    if text not in PREFERENCES["rows"].values:
         raise InvalidInputError("limit", f"limit is one of {', '.join(map(str, LIMITS))}")
     return int(text)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from flask import Flask, g, request
 from sqlalchemy import select
 
-from dashboard import presenters
+from dashboard import preferences, presenters
 from dashboard.database import connection
 from dashboard.listing import dead_letters
 from dashboard.models import Replay, db
@@ -20,7 +20,6 @@ from fencepost.store.deliveries import count_capped
 
 _MOST_DEAD: Final = 10_000
 _MOST_RUNNING: Final = 3
-_THEMES: Final = frozenset({"light", "dark"})
 
 
 class Navigation:
@@ -47,7 +46,6 @@ def init_app(app: Flask) -> None:
 
 def _context() -> dict[str, Any]:
     actor: Actor | None = g.get("actor")
-    theme = request.cookies.get("fencepost_theme")
     return {
         "actor": actor,
         "may": lambda role: actor is not None and actor.role.may(Role(role)),
@@ -55,5 +53,5 @@ def _context() -> dict[str, Any]:
         "nav": Navigation(),
         "now": g.get("now"),
         "section": request.endpoint,
-        "theme": theme if theme in _THEMES else None,
+        "prefs": preferences.chosen(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -14,9 +14,7 @@ from dashboard.database import connection
 from dashboard.models import Delivery, Failing, Subscription, Worker, db, is_in
 from dashboard.tallies import Tally, tally
 from fencepost.states import WAITING, State
-
-SILENT_AFTER: Final = timedelta(seconds=30)
-"""A worker that has said nothing for so long counts as gone."""
+from fencepost.store.workers import SILENT_AFTER
 
 _MOST_SUBSCRIPTIONS: Final = 50
 _CAP_OF_ROW: Final = 1_000

@@ -92,6 +92,24 @@ SUBSCRIPTIONS: Final[Mapping[str, Look]] = MappingProxyType(
     }
 )
 
+WORKERS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "alive": Look("alive", "ok", "check"),
+        "late": Look("late", "wait", "clock"),
+        "silent": Look("silent", "fail", "cross"),
+        "stopped": Look("stopped", "ingest", "square"),
+    }
+)
+
+OUTCOMES: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "done": Look("done", "ok", "check"),
+        "denied": Look("denied", "fail", "noentry"),
+        "refused": Look("refused", "wait", "cross"),
+    }
+)
+"""Of acts in the operator log."""
+
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400

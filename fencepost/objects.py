@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.explanation import Explanation
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
-from fencepost.records import Action, ApiToken, Event, Percentiles, Replay, Stats, User
+from fencepost.records import Action, ApiToken, Event, Percentiles, Replay, Stats, User, Worker
 from fencepost.subscription_spec import MASK
 from fencepost.timeline import Segment, Timeline
 
@@ -98,7 +98,7 @@ def trail_json(found: Timeline, explained: Explanation | None = None) -> Object:
     told: Object = {
         "rows": [_row(row) for row in found.rows],
         "segments": [_segment(segment) for segment in found.segments],
-        "fenced": [_fenced(write) for write in found.fenced],
+        "fenced": [fenced_json(write) for write in found.fenced],
     }
     if explained is not None:
         told["explanation"] = {
@@ -138,7 +138,8 @@ def _segment(segment: Segment) -> Object:
     }
 
 
-def _fenced(write: FencedWrite) -> Object:
+def fenced_json(write: FencedWrite) -> Object:
+    """Show a late write that was refused."""
     return {
         "worker_id": write.worker_id,
         "fencing_token": write.fencing_token,
@@ -242,6 +243,25 @@ def action_json(found: Action) -> Object:
         "outcome": found.outcome,
         "request_id": found.request_id,
         "at": moment(found.created_at),
+    }
+
+
+def worker_json(found: Worker, *, health: str) -> Object:
+    """Show a worker as it reported itself, and as its leases tell."""
+    return {
+        "worker_id": found.worker_id,
+        "health": health,
+        "node": found.node,
+        "version": found.version,
+        "transport": found.transport,
+        "concurrency": found.concurrency,
+        "started_at": moment(found.started_at),
+        "beat_at": moment(found.beat_at),
+        "leases": found.leases,
+        "oldest_lease_at": moment(found.oldest_at),
+        "overdue_leases": found.overdue,
+        "fenced_last_hour": found.fenced_last_hour,
+        "fenced_last_day": found.fenced_last_day,
     }
 
 

@@ -103,6 +103,35 @@ class ApiToken:
 
 
 @dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker process as it reported itself, and as its leases tell.
+
+    Attributes:
+        node: where it runs; like all of the report None for one that only its leases tell of.
+        state: ``running``, ``draining`` or ``stopped``.
+        beat_at: its last report.
+        leases: what it holds now.
+        oldest_at: since when the oldest of them is where it is; None: it holds none.
+        overdue: of the leases, those that ran out and were not taken back yet.
+        fenced_last_hour: its late writes that fencing refused.
+    """
+
+    worker_id: str
+    node: str | None
+    version: str | None
+    transport: str | None
+    concurrency: int | None
+    state: str | None
+    started_at: datetime | None
+    beat_at: datetime | None
+    leases: int
+    oldest_at: datetime | None
+    overdue: int
+    fenced_last_hour: int
+    fenced_last_day: int
+
+
+@dataclass(frozen=True, slots=True)
 class Percentiles:
     """How long one kind of segment took, in milliseconds."""
 

@@ -6,9 +6,10 @@
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const kept = {
-    get: (key) => localStorage.getItem(`fencepost.${key}`),
-    set: (key, value) => localStorage.setItem(`fencepost.${key}`, value),
+  /* The server writes what the reader likes into <html>; /settings writes the same cookies. */
+  const keep = (name, value) => {
+    root.dataset[name] = value;
+    document.cookie = `fencepost_${name}=${value}; path=/; max-age=31536000; samesite=lax`;
   };
 
   /* ---- times: against the server's clock, in the form that the reader chose ---- */
@@ -16,7 +17,7 @@
   const FORMS = ["relative", "local", "UTC"];
   let offset = Date.parse(root.dataset.now) - Date.now(); // server minus browser
   const now = () => Date.now() + (Number.isFinite(offset) ? offset : 0);
-  const form = () => (FORMS.includes(kept.get("times")) ? kept.get("times") : "relative");
+  const form = () => root.dataset.times || FORMS[0];
   const pad = (number, width = 2) => String(number).padStart(width, "0");
 
   function duration(ms) {
@@ -77,7 +78,7 @@
   }
 
   function nextTimeForm() {
-    kept.set("times", FORMS[(FORMS.indexOf(form()) + 1) % FORMS.length]);
+    keep("times", FORMS[(FORMS.indexOf(form()) + 1) % FORMS.length]);
     nameTimeForm();
     showTimes();
     announce(`Times: ${form()}`);
@@ -101,8 +102,7 @@
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     const shown = root.dataset.theme || (dark ? "dark" : "light");
     const theme = shown === "dark" ? "light" : "dark";
-    root.dataset.theme = theme;
-    document.cookie = `fencepost_theme=${theme}; path=/; max-age=31536000; samesite=lax`;
+    keep("theme", theme);
     announce(`${theme} theme`);
   }
 
@@ -225,7 +225,7 @@
 
   /* ---- shortcuts: single keys, never while typing, and they can be switched off ---- */
 
-  const GO = { o: "/overview", d: "/deliveries", q: "/dlq", s: "/subscriptions", r: "/replays" };
+  const GO = { o: "/overview", d: "/deliveries", q: "/dlq", s: "/subscriptions", r: "/replays", w: "/workers", a: "/audit" };
   let wantsPlace = 0;
 
   const click = (selector) => document.querySelector(selector)?.click();
@@ -240,7 +240,7 @@
 
   const KEYS = {
     "?": () => byId("help").showModal(),
-    "/": () => (byId("q")?.closest("details")?.setAttribute("open", ""), byId("q")?.focus()),
+    "/": () => byId("search")?.focus(),
     g: () => (wantsPlace = Date.now()),
     j: () => step(1),
     k: () => step(-1),
@@ -259,7 +259,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (kept.get("shortcuts") === "off" || isTyping(event.target)) return;
+    if (root.dataset.shortcuts === "off" || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]") || !byId("help")) return;
     const place = Date.now() - wantsPlace < 1500 ? GO[event.key] : null;
     wantsPlace = 0;
@@ -271,8 +271,8 @@
 
   const choice = byId("shortcuts");
   if (choice) {
-    choice.checked = kept.get("shortcuts") !== "off";
-    choice.addEventListener("change", () => kept.set("shortcuts", choice.checked ? "on" : "off"));
+    choice.checked = root.dataset.shortcuts !== "off";
+    choice.addEventListener("change", () => keep("shortcuts", choice.checked ? "on" : "off"));
   }
 
   /* ---- start, and after every change of the page ---- */

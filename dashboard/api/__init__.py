@@ -1,12 +1,14 @@
 """The HTTP API, version 1: what a page can do, a program can do here."""
 
 from dashboard.api import (  # noqa: F401  # importing them adds their routes
+    audit,
     deliveries,
     events,
     ingest,
     replays,
     stats,
     subscriptions,
+    workers,
 )
 from dashboard.api.routes import blueprint
 

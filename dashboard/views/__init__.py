@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Flask
 
 from dashboard.views import (
+    audit,
     deliveries,
     dlq,
     events,
@@ -12,14 +13,18 @@ from dashboard.views import (
     live,
     overview,
     replays,
+    search,
     session,
+    settings,
     subscriptions,
+    workers,
 )
 
 
 def register(app: Flask) -> None:
     """Give the application all of them."""
     for view in (
+        audit,
         deliveries,
         dlq,
         events,
@@ -27,7 +32,10 @@ def register(app: Flask) -> None:
         live,
         overview,
         replays,
+        search,
         session,
+        settings,
         subscriptions,
+        workers,
     ):
         app.register_blueprint(view.blueprint)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from psycopg import Connection, sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from fencepost.action_filter import ActionFilter, Outcome
 from fencepost.cursors import Page, Position
 from fencepost.errors import NotInTransactionError
 from fencepost.lines import check_line
@@ -18,8 +20,6 @@ from fencepost.store.paging import fetch_page
 from fencepost.store.queries import load
 
 _SQL = load("actions.sql")
-
-Outcome = Literal["done", "denied", "refused"]
 
 LONGEST_REASON: Final = 300
 
@@ -83,25 +83,52 @@ def log_action(
 
 def list_actions(
     conn: Connection[Any],
+    scope: ActionFilter | None = None,
     *,
-    actor: str | None = None,
-    target: str | None = None,
     limit: int = 50,
     after: Position | None = None,
     before: Position | None = None,
 ) -> Page[Action]:
-    """List actions, the newest first; of one actor or on one thing where given."""
-    conditions = [_SQL.everything]
-    conditions += [] if actor is None else [_SQL.of_actor]
-    conditions += [] if target is None else [_SQL.on_target]
+    """List actions, the newest first.
+
+    Args:
+        conn: reads only.
+        scope: which ones; relative bounds count back from the database's clock.
+        limit: of one page, 1 to 200.
+        after: continue with older ones, right after this row.
+        before: the newer ones right before this row; never both.
+    """
+    scope = scope or ActionFilter()
+    conditions = {
+        _SQL.of_actor: scope.actor,
+        _SQL.of_action: scope.action,
+        _SQL.on_target: scope.target,
+        _SQL.with_outcome: scope.outcome,
+        _SQL.since: scope.since,
+        _SQL.until: scope.until,
+    }
+    wanted = [_SQL.everything, *(each for each, value in conditions.items() if value is not None)]
     return fetch_page(
         conn,
         sql.SQL(_SQL.list_actions),
-        {"actor": actor, "target": target},
+        {
+            "actor": scope.actor,
+            "action": scope.action,
+            "target": scope.target,
+            "outcome": scope.outcome,
+            **_bound("since", scope.since),
+            **_bound("until", scope.until),
+        },
         row_factory=class_row(Action),
         position=lambda row: Position(row.id),
         limit=limit,
         after=after,
         before=before,
-        parts={"conditions": sql.SQL(" AND ").join(map(sql.SQL, conditions))},
+        parts={"conditions": sql.SQL(" AND ").join(map(sql.SQL, wanted))},
     )
+
+
+def _bound(name: str, bound: datetime | timedelta | None) -> dict[str, object]:
+    """Give a bound as a moment, or as a time ago; what is not given counts as neither."""
+    is_ago = isinstance(bound, timedelta)
+    return {f"{name}_at": None if is_ago else bound, f"{name}_ago": bound if is_ago else None}

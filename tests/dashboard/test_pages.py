@@ -41,6 +41,10 @@ def paths(stage: Stage) -> dict[str, str]:
         "new subscription": "/subscriptions/new",
         "confirm pause": f"/subscriptions/{sub.id}/confirm/pause",
         "event": f"/events/{event}",
+        "workers": "/workers",
+        "audit": "/audit",
+        "search": "/search?q=nothing",
+        "settings": "/settings",
     }
 
 

@@ -11,6 +11,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from factories import make_deliveries, make_subscription, pass_time, trail
+from fencepost.action_filter import ActionFilter
 from fencepost.errors import (
     ConflictError,
     InvalidInputError,
@@ -239,8 +240,8 @@ def test_every_action_is_logged_once_and_none_that_was_refused(
     assert (oldest.actor, oldest.action, oldest.target) == (ACTOR, "delivery.discard", str(made))
     assert oldest.params == {"reason": "why", "from_state": "ENCRYPTED"}
     assert (newest.action, newest.affected, newest.outcome) == ("delivery.replay", 1, "done")
-    assert list_actions(db, actor="user eve").rows == ()
-    assert len(list_actions(db, target=str(made), limit=1).rows) == 1
+    assert list_actions(db, ActionFilter(actor="user eve")).rows == ()
+    assert len(list_actions(db, ActionFilter(target=str(made)), limit=1).rows) == 1
     operators.log_action(
         db, actor="user eve", action="delivery.replay", target=str(made), outcome="denied"
     )

@@ -17,5 +17,17 @@ true
 -- name: of_actor
 actor = %(actor)s
 
+-- name: of_action
+(action = %(action)s OR starts_with(action, %(action)s || '.'))
+
 -- name: on_target
 target = %(target)s
+
+-- name: with_outcome
+outcome = %(outcome)s
+
+-- name: since
+created_at >= coalesce(%(since_at)s::timestamptz, fencepost_now() - %(since_ago)s::interval)
+
+-- name: until
+created_at < coalesce(%(until_at)s::timestamptz, fencepost_now() - %(until_ago)s::interval)
