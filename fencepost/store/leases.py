@@ -12,6 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
 from fencepost.model import Lease
+from fencepost.store.arrays import bigints, texts, uuids
 from fencepost.store.queries import load
 
 _SQL = load("leases.sql")
@@ -107,7 +108,7 @@ def claim_due(
     """
     known = list(room.held.keys() | room.shares.keys() | room.waited.keys())
     waits = [room.waited.get(id_, (None, None)) for id_ in known]
-    with conn.cursor(row_factory=dict_row) as cur:
+    with conn.cursor(row_factory=dict_row, binary=True) as cur:
         rows = cur.execute(
             _SQL.claim_due,
             {
@@ -120,10 +121,10 @@ def claim_due(
                 "share": room.share,
                 "suspects": int(room.may_take_suspect),
                 "slots_full_at": room.slots_full_at,
-                "known_subscriptions": known,
-                "known_held": [room.held.get(id_, 0) for id_ in known],
-                "known_shares": [room.shares.get(id_) for id_ in known],
-                "known_waited_for": [reason for reason, _ in waits],
+                "known_subscriptions": uuids(known),
+                "known_held": bigints(room.held.get(id_, 0) for id_ in known),
+                "known_shares": bigints(room.shares.get(id_) for id_ in known),
+                "known_waited_for": texts(reason for reason, _ in waits),
                 "known_waited_at": [at for _, at in waits],
             },
         ).fetchall()
@@ -199,16 +200,16 @@ def attempt_many(
         The deliveries that may be sent. One that is missing was lost: the write was
         refused and noted, and nothing of it may leave.
     """
-    with conn.cursor(row_factory=class_row(Attempted)) as cur:
+    with conn.cursor(row_factory=class_row(Attempted), binary=True) as cur:
         rows = cur.execute(
             _SQL.attempt_many,
             {
                 "worker_id": worker_id,
                 "lease": lease,
-                "ids": [lease_.delivery_id for lease_, _, _ in attempts],
-                "tokens": [lease_.fencing_token for lease_, _, _ in attempts],
-                "urls": [url for _, url, _ in attempts],
-                "config_versions": [version for _, _, version in attempts],
+                "ids": uuids(lease_.delivery_id for lease_, _, _ in attempts),
+                "tokens": bigints(lease_.fencing_token for lease_, _, _ in attempts),
+                "urls": texts(url for _, url, _ in attempts),
+                "config_versions": bigints(version for _, _, version in attempts),
             },
         ).fetchall()
     return {row.id: row for row in rows}
@@ -230,8 +231,8 @@ def _ask(
     conn: Connection[Any], query: LiteralString, leases: Collection[Lease], **params: object
 ) -> frozenset[Lease]:
     """Give the leases that a statement names."""
-    params["ids"] = [held.delivery_id for held in leases]
-    params["tokens"] = [held.fencing_token for held in leases]
+    params["ids"] = uuids(held.delivery_id for held in leases)
+    params["tokens"] = bigints(held.fencing_token for held in leases)
     named = set(conn.execute(query, params).fetchall())
     return frozenset(held for held in leases if (held.delivery_id, held.fencing_token) in named)
 

@@ -22,6 +22,7 @@ _CONNECTION: dict[str, Any] = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
+    "client_encoding": "utf8",  # whatever the database's is: arrays go as bytes of ours
 }
 _SESSION = {
     "statement_timeout": "15s",

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import class_row, scalar_row
-from psycopg.types.json import Jsonb
 
 from fencepost.model import ErrorClass, Lease
 from fencepost.states import Cause, Fact, State, move
+from fencepost.store.arrays import bigints, bools, byteas, floats, jsonbs, texts, uuids
 from fencepost.store.queries import load
 
 _SQL = load("settlements.sql")
@@ -94,46 +94,47 @@ def settle_many(
         worker_id: this process.
     """
     moves = [move(item.state, item.cause) for item in settlements]
-    with conn.cursor(row_factory=class_row(Settled)) as cur:
+    with conn.cursor(row_factory=class_row(Settled), binary=True) as cur:
         return cur.execute(
             _SQL.settle_many,
             {
                 "worker_id": worker_id,
-                "ids": [item.lease.delivery_id for item in settlements],
-                "tokens": [item.lease.fencing_token for item in settlements],
-                "from_states": [item.state for item in settlements],
-                "to_states": [found.to for found in moves],
-                "facts": [
+                "ids": uuids(item.lease.delivery_id for item in settlements),
+                "tokens": bigints(item.lease.fencing_token for item in settlements),
+                "from_states": texts(item.state for item in settlements),
+                "to_states": texts(found.to for found in moves),
+                "facts": texts(
                     found.rows[0] if isinstance(found.rows[0], Fact) else None for found in moves
-                ],
-                "is_outcomes": [item.cause in _OUTCOMES for item in settlements],
-                "delays": [
+                ),
+                "is_outcomes": bools(item.cause in _OUTCOMES for item in settlements),
+                "delays": floats(
                     None if item.delay is None else item.delay.total_seconds()
                     for item in settlements
-                ],
-                "refunds": [int(item.is_ours) for item in settlements],
-                "statuses": [item.status for item in settlements],
-                "latencies": [item.latency_ms for item in settlements],
-                "errors": [item.error for item in settlements],
-                "messages": [item.message for item in settlements],
-                "details": [Jsonb(dict(_detail(item))) for item in settlements],
-                "reasons": [item.reason for item in settlements],
-                "responses": [item.response for item in settlements],
-                "pauses": [item.pauses for item in settlements],
-                "notes": [
+                ),
+                "refunds": bigints(item.is_ours for item in settlements),
+                "statuses": bigints(item.status for item in settlements),
+                "latencies": bigints(item.latency_ms for item in settlements),
+                "errors": texts(item.error for item in settlements),
+                "messages": texts(item.message for item in settlements),
+                "details": jsonbs(_detail(item) for item in settlements),
+                "reasons": texts(item.reason for item in settlements),
+                "responses": byteas(item.response for item in settlements),
+                "pauses": bools(item.pauses for item in settlements),
+                "notes": texts(
                     "heartbeat" if item.was_aborted else found.to
                     for item, found in zip(settlements, moves, strict=True)
-                ],
+                ),
             },
         ).fetchall()
 
 
-def _detail(item: Settlement) -> Iterable[tuple[str, object]]:
+def _detail(item: Settlement) -> Mapping[str, object]:
+    detail: dict[str, object] = {}
     if item.error is not None:
-        yield "class", item.error
+        detail["class"] = item.error
     if item.cause is Cause.RELEASE:
-        yield "reason", item.reason
-    yield from item.detail.items()
+        detail["reason"] = item.reason
+    return {**detail, **item.detail} if detail else item.detail
 
 
 def pause_gone(conn: Connection[Any], ids: Collection[UUID], *, worker_id: str) -> set[UUID]:
