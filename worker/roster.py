@@ -16,6 +16,12 @@ from worker.shares import MOST_REMEMBERED, Shares
 WAIT_MEMORY = timedelta(minutes=10)
 """How long it is remembered that a subscription's share was used up: every claim carries it."""
 
+BUSY = 32
+"""Requests in flight from which on others' answers are never far: what came of one may wait."""
+
+PRESSED_SECONDS = 60.0
+"""How long it is remembered that a limit or an order kept deliveries waiting for an outcome."""
+
 
 @dataclass(slots=True)
 class Held:
@@ -51,6 +57,8 @@ class Roster:
         self._clock = clock
         self._held: dict[Lease, Held] = {}
         self._running: Counter[UUID] = Counter()  # by subscription, without those settling
+        self._in_flight = 0  # all of them
+        self._pressed: dict[UUID, float] = {}
         self._waited: dict[UUID, tuple[str, datetime]] = {}
         self._slots_full_at: datetime | None = None
         self._changed = threading.Condition()
@@ -58,7 +66,7 @@ class Roster:
     def room(self, at_most: int) -> Room:
         """Say what could be started now; no slots while too many results wait to be written."""
         with self._changed:
-            running = self._running.total()
+            running = self._in_flight
             is_behind = len(self._held) - running > self._backlog
             return Room(
                 slots=0 if is_behind else min(at_most, self._concurrency - running),
@@ -81,6 +89,7 @@ class Roster:
             for one in found.claimed:
                 self._held[one.lease] = Held(one, until)
                 self._running[one.subscription_id] += 1
+            self._in_flight += len(found.claimed)
             self._waited = {
                 id_: (reason, at)
                 for id_, (reason, at) in self._waited.items()
@@ -91,7 +100,8 @@ class Roster:
                     self._note_wait(subscription_id, "slot", found.now)
             for subscription_id, reason in found.kept_back.items():
                 self._note_wait(subscription_id, reason, found.now)
-            if self._running.total() >= self._concurrency:
+            self._note_pressed(id_ for id_, reason in found.kept_back.items() if reason != "rate")
+            if self._in_flight >= self._concurrency:
                 self._slots_full_at = found.now
 
     def learn(self, subscription_id: UUID, *, failed: bool, timed_out: bool) -> None:
@@ -110,6 +120,19 @@ class Roster:
                 held.is_settling = True
                 self._release(held.claimed.subscription_id)
             return held.is_lost
+
+    def can_wait(self, lease: Lease) -> bool:
+        """Tell whether nobody waits for its outcome to be written.
+
+        Others of the same subscription may, where a limit over all workers or its order keeps
+        them back; and where little is in flight there is nothing to write it together with.
+        """
+        with self._changed:
+            held = self._held.get(lease)
+            is_busy = self._in_flight >= BUSY
+            return (
+                is_busy and held is not None and held.claimed.subscription_id not in self._pressed
+            )
 
     def drop(self, leases: Iterable[Lease]) -> None:
         """Forget deliveries that are settled."""
@@ -160,7 +183,7 @@ class Roster:
     def in_flight(self) -> int:
         """How many slots are in use."""
         with self._changed:
-            return self._running.total()
+            return self._in_flight
 
     def wait_empty(self, timeout: float) -> bool:
         """Wait until nothing is held; tell whether that came true."""
@@ -173,7 +196,13 @@ class Roster:
         if len(self._waited) > MOST_REMEMBERED:
             del self._waited[next(iter(self._waited))]
 
+    def _note_pressed(self, subscription_ids: Iterable[UUID]) -> None:
+        now = self._clock()
+        self._pressed = {id_: until for id_, until in self._pressed.items() if until > now}
+        self._pressed.update((id_, now + PRESSED_SECONDS) for id_ in subscription_ids)
+
     def _release(self, subscription_id: UUID) -> None:
+        self._in_flight -= 1
         left = self._running[subscription_id] - 1
         if left > 0:
             self._running[subscription_id] = left

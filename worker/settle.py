@@ -1,4 +1,4 @@
-"""The settle step: write what became of leases, in batches of what is ready."""
+"""The settle step: write what became of leases, in batches worth a statement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import UUID
 
@@ -25,10 +24,11 @@ from fencepost.store.settlements import (
 from worker import hooks, metrics
 from worker.link import Link
 from worker.roster import Roster
+from worker.tray import Tray
 
 log = logging.getLogger(__name__)
 
-LARGEST_BATCH = 200
+LARGEST_BATCH = 400
 IDLE_SECONDS = 0.5
 HEALTH_MEMORY = timedelta(minutes=1)
 """How long a worker believes what it has noted of a subscription; others note too."""
@@ -63,7 +63,7 @@ class Settle:
         self._roster = roster
         self._on_settled = on_settled
         self._clock = clock
-        self._queue: SimpleQueue[Settlement] = SimpleQueue()
+        self._tray: Tray[Settlement] = Tray()
         self._batch: list[Settlement] = []
         self._health: dict[UUID, tuple[bool, float]] = {}
         self._still_to_pause: set[UUID] = set()
@@ -72,7 +72,7 @@ class Settle:
 
     def put(self, settlement: Settlement) -> None:
         """Take one settlement; never blocks. The roster bounds how many there can be."""
-        self._queue.put(settlement)
+        self._tray.put(settlement, can_wait=self._roster.can_wait(settlement.lease))
 
     def __call__(self) -> float:
         """Write one batch. A batch that could not be written is tried again as it is.
@@ -80,7 +80,9 @@ class Settle:
         That is safe: each row is guarded by its lease, and one that was written by a
         try whose answer was lost is known again.
         """
-        if self._batch or self._collect():
+        if not self._batch:
+            self._batch = self._tray.take(most=LARGEST_BATCH, within=IDLE_SECONDS)
+        if self._batch:
             try:
                 self._write()
             finally:
@@ -121,16 +123,6 @@ class Settle:
         # What is no longer believed is forgotten: subscriptions come and go.
         self._health = {id_: known for id_, known in self._health.items() if known[1] > now}
         self._health.update((id_, (is_failing, until)) for id_, is_failing in health.items())
-
-    def _collect(self) -> bool:
-        """Wait for one settlement, and take what else is there."""
-        try:
-            self._batch.append(self._queue.get(timeout=IDLE_SECONDS))
-            while len(self._batch) < LARGEST_BATCH:
-                self._batch.append(self._queue.get_nowait())
-        except Empty:
-            pass
-        return bool(self._batch)
 
     def _one_by_one(self, conn: Connection[Any]) -> list[Settled]:
         """Write a batch that the database refused, each alone, so that one row costs no other.

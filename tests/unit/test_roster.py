@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -9,7 +10,7 @@ import pytest
 
 from fencepost.model import Lease
 from fencepost.store.leases import FIRST, Claimed, Claims
-from worker.roster import Roster
+from worker.roster import BUSY, PRESSED_SECONDS, Roster
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
@@ -120,3 +121,40 @@ def test_no_subscription_may_hold_all_slots(concurrency: int, share: int, at_mos
         board.learn(sub, failed=False, timed_out=False)
     room = board.room(200)
     assert room.shares.get(sub, room.share) == at_most
+
+
+def busy_roster(now: list[float]) -> tuple[Roster, list[Claimed]]:
+    board = Roster(concurrency=100, share=100, backlog=100, clock=lambda: now[0])
+    held = [make() for _ in range(BUSY)]
+    board.take(claims(*held), until=9)
+    return board, held
+
+
+def test_an_outcome_can_wait_for_others_while_much_is_in_flight() -> None:
+    board, held = busy_roster([0.0])
+    assert board.can_wait(held[0].lease)
+    board.hand_over(held[1].lease)
+    assert not board.can_wait(held[0].lease)
+    assert board.in_flight == BUSY - 1
+
+
+def test_an_outcome_that_is_unknown_here_keeps_nothing_waiting() -> None:
+    board, _ = busy_roster([0.0])
+    assert not board.can_wait(make().lease)
+
+
+@pytest.mark.parametrize(
+    ("reason", "can_wait"), [("order", False), ("slot", False), ("rate", True)]
+)
+def test_an_outcome_cannot_wait_where_a_limit_or_an_order_waits_for_it(
+    reason: str, *, can_wait: bool
+) -> None:
+    now = [0.0]
+    board, held = busy_roster(now)
+    kept_back = {held[0].subscription_id: reason}
+    board.take(replace(claims(), kept_back=kept_back), until=9)
+    assert board.can_wait(held[0].lease) is can_wait
+    assert board.can_wait(held[1].lease)
+    now[0] = PRESSED_SECONDS
+    board.take(claims(), until=9)
+    assert board.can_wait(held[0].lease)
