@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,14 +22,14 @@ from worker.roster import Roster
 
 LOOK_SECONDS, LONGEST_IDLE_SECONDS = 0.25, 2.0
 """After a pass that found nothing, for each of its looks: thousands of sleeping subscriptions
-take several, and an idle worker leaves the database alone. What this process fans out wakes it
-earlier."""
+take several, and an idle worker leaves the database alone. What this process fans out, and what
+becomes due, is looked at earlier."""
 
 FULL_SECONDS = 0.5
 """Between looks when no slot is free; a slot that comes free wakes it earlier."""
 
 SOONEST_SECONDS = 0.02
-"""Between looks at a rate limit's next token: several are taken together."""
+"""Between looks at what becomes due, or a rate limit's next token: several are taken together."""
 
 LARGEST_BATCH = 200
 
@@ -86,6 +87,7 @@ class Claim:
         self._cursor = FIRST
         self._pass_is_idle = True
         self._looks = 0
+        self._due_at = math.inf
         self._taken: Sequence[Claimed] = ()
         self._until = 0.0
         self._unsure: list[Prepared] = []
@@ -103,7 +105,7 @@ class Claim:
         if room.slots == 0:
             return FULL_SECONDS
         if self._cursor == FIRST:
-            self._looks, self._pass_is_idle = 0, True
+            self._looks, self._pass_is_idle, self._due_at = 0, True, math.inf
         is_searching = self._looks > 0 and self._pass_is_idle
         with self._link.use() as conn:
             found = claim_due(
@@ -117,6 +119,8 @@ class Claim:
             )
             self._cursor = found.cursor
             self._looks += 1
+            if found.due_in is not None:
+                self._due_at = min(self._due_at, self._clock() + found.due_in)
             if not found.claimed:
                 # Only a whole pass that found nothing says that there is nothing.
                 is_over = found.cursor == FIRST and self._pass_is_idle
@@ -128,12 +132,14 @@ class Claim:
             self._go_on(conn)
         return self._rest(found, 0)
 
-    @staticmethod
-    def _rest(found: Claims, otherwise: float) -> float:
-        """Say when to look again: for a rate limit, when its next token is there."""
-        if found.ready_in is None or found.cursor != FIRST:
-            return otherwise
-        return min(LONGEST_IDLE_SECONDS, max(SOONEST_SECONDS, found.ready_in))
+    def _rest(self, found: Claims, otherwise: float) -> float:
+        """Say when to look again: when a rate limit's next token is there, or something due."""
+        wait = otherwise
+        if found.ready_in is not None and found.cursor == FIRST:
+            wait = min(LONGEST_IDLE_SECONDS, max(SOONEST_SECONDS, found.ready_in))
+        if wait > 0:
+            wait = min(wait, max(SOONEST_SECONDS, self._due_at - self._clock()))
+        return wait
 
     def finish(self) -> float:
         """Claim nothing more; bring what is in hand to its end, and then set ``is_finished``."""

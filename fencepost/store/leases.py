@@ -74,6 +74,7 @@ class Claims:
         kept_back: subscriptions with more to send that a limit over all workers or their
             order keeps back, and which: ``slot``, ``rate`` or ``order``.
         ready_in: seconds until a rate limit lets the next of them go; None: none waits for it.
+        due_in: seconds until something of those looked at becomes due; None: nothing will.
     """
 
     claimed: tuple[Claimed, ...]
@@ -82,6 +83,7 @@ class Claims:
     cursor: UUID
     kept_back: Mapping[UUID, str]
     ready_in: float | None
+    due_in: float | None
 
 
 def claim_due(
@@ -144,6 +146,7 @@ def claim_due(
         cursor=following,
         kept_back=dict(zip(first["subscriptions"] or (), first["reasons"] or (), strict=True)),
         ready_in=first["ready_in"],
+        due_in=first["due_in"],
     )
 
 

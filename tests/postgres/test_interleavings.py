@@ -166,7 +166,9 @@ def test_a_lease_found_lost_leaves_its_successor_alone() -> None:
         for token in (1, 2)
     )
     now = datetime(2026, 11, 30, tzinfo=UTC)
-    found = Claims((old, new), now, visited=1, cursor=FIRST, kept_back={}, ready_in=None)
+    found = Claims(
+        (old, new), now, visited=1, cursor=FIRST, kept_back={}, ready_in=None, due_in=None
+    )
     board.take(found, until=9)
     assert board.lose([old.lease]) == [old.lease]
     assert board.to_renew() == [new.lease]

@@ -21,7 +21,7 @@ def make(subscription: UUID | None = None, *, is_suspect: bool = False) -> Claim
 
 
 def claims(*claimed: Claimed, now: datetime = NOW) -> Claims:
-    return Claims(claimed, now, visited=1, cursor=FIRST, kept_back={}, ready_in=None)
+    return Claims(claimed, now, visited=1, cursor=FIRST, kept_back={}, ready_in=None, due_in=None)
 
 
 def roster(now: float = 0.0) -> Roster:

@@ -43,25 +43,28 @@ open AS MATERIALIZED (
     SELECT v.*, h.waited_at, h.waited_for,
            CASE WHEN v.due_by = 'infinity' THEN %(slots)s
                 ELSE least(greatest(0, coalesce(h.share, %(share)s) - coalesce(h.held, 0)), %(slots)s) END AS room,
-           live.waits IS NOT NULL AS has_live, replays.waits IS NOT NULL AS has_replays, head.id AS head_id
+           coalesce(live.due_at <= v.due_by, false) AS has_live,
+           coalesce(replays.due_at <= v.due_by, false) AS has_replays, head.id AS head_id,
+           live.due_at AS live_due_at, replays.due_at AS replays_due_at, head.due_at AS head_due_at
       FROM visitable v
       LEFT JOIN unnest(%(known_subscriptions)s::uuid[], %(known_held)s::bigint[], %(known_shares)s::bigint[],
                        %(known_waited_at)s::timestamptz[], %(known_waited_for)s::text[])
                 AS h(subscription_id, held, share, waited_at, waited_for) ON h.subscription_id = v.subscription_id
+      -- The next of each lane, also when it is not due yet: an idle worker sleeps until then.
       -- Ordered and limited, not EXISTS, which may become a hash over the whole index, nor unordered,
       -- which may become a sequential scan: both were measured.
       LEFT JOIN LATERAL (
-           SELECT true AS waits FROM webhook_deliveries d
+           SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 0 AND d.next_attempt_at <= v.due_by AND NOT v.is_ordered
+              AND d.lane = 0 AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) live ON true
       LEFT JOIN LATERAL (
-           SELECT true AS waits FROM webhook_deliveries d
+           SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
             WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
-              AND d.lane = 1 AND d.next_attempt_at <= v.due_by AND NOT v.is_ordered
+              AND d.lane = 1 AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) replays ON true
       LEFT JOIN LATERAL (
-           SELECT d.id FROM webhook_deliveries d
+           SELECT d.id, d.next_attempt_at AS due_at FROM webhook_deliveries d
             WHERE d.is_ordered AND d.current_state IN ('ENCRYPTED', 'RETRIED', 'LEASED', 'ATTEMPTED')
               AND d.subscription_id = v.subscription_id AND v.is_ordered
             ORDER BY d.subscription_id, d.position, d.id LIMIT 1) head ON true
@@ -190,13 +193,21 @@ kept_back AS (
       LEFT JOIN taken m ON m.subscription_id = w.subscription_id
      CROSS JOIN LATERAL (SELECT w.tokens - coalesce(m.n, 0) AS tokens) l
      WHERE (w.allowance <= coalesce(m.n, 0) AND w.allowance < o.room) OR (o.is_ordered AND m.n IS NULL)
+),
+coming AS (
+    SELECT extract(epoch FROM min(d.due_at) - t.now)::float8 AS due_in
+      FROM t
+      LEFT JOIN (open o CROSS JOIN LATERAL unnest(ARRAY[o.live_due_at, o.replays_due_at, o.head_due_at]) AS d(due_at))
+        ON d.due_at > t.now
+     GROUP BY t.now
 )
-SELECT v.visited, v.last, t.now, k.subscriptions, k.reasons, k.ready_in,
+SELECT v.visited, v.last, t.now, k.subscriptions, k.reasons, k.ready_in, c.due_in,
        m.id, m.event_id, m.event_type, m.subscription_id, m.fencing_token, m.attempt_count, m.budget_start,
        m.max_attempts, m.first_attempt_at, m.lane, m.n
   FROM t
  CROSS JOIN (SELECT count(*) AS visited, (array_agg(subscription_id ORDER BY n DESC))[1] AS last FROM visited) v
  CROSS JOIN kept_back k
+ CROSS JOIN coming c
   LEFT JOIN moved m ON true;
 
 -- name: attempt_many
