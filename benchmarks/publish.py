@@ -10,8 +10,8 @@ from psycopg import Connection
 from runs import Section, Size, run_alone, tell
 
 from fencepost.bench.database import Database, own_database
-from fencepost.bench.load import publish_many
 from fencepost.bench.plan import Plan
+from fencepost.bench.producer import publish_many
 from fencepost.producer import Producer
 from fencepost.publish import publish
 

@@ -12,33 +12,59 @@ from typing import Any, Final
 
 from fencepost import __version__
 from fencepost.bench.plan import Plan
+from fencepost.bench.trail import Waits
 
 _PACKAGES: Final = ("psycopg", "requests", "urllib3", "pycurl", "cryptography")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """Percentiles of milliseconds."""
+_ENOUGH: Final = 2.0
+"""How many times faster than the figure a receiver must be, to have no part in it."""
 
-    p50: float
-    p95: float
-    p99: float
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What the part found that drains a backlog; None is what could not be measured here.
+
+    Attributes:
+        per_second: deliveries, while a tenth to nine tenths of them were done.
+        worker_cpu_us: processor time of the workers for each delivery, in that time.
+        postgres_cpu_us: likewise, of all processes of the server.
+        receiver_cpu_us: likewise, of the receiver.
+        memory_mb: what the largest worker occupied when so many per cent were done.
+    """
+
+    per_second: float | None
+    worker_cpu_us: float | None
+    postgres_cpu_us: float | None
+    receiver_cpu_us: float | None
+    memory_mb: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """What the part found that publishes at a steady rate; None: nothing was delivered.
+
+    Attributes:
+        rate: events published each second.
+        queue_wait_ms: from when a delivery could be sent to when a worker took it.
+        ingest_ms: from the producer's statement to when it could be sent.
+    """
+
+    rate: float
+    queue_wait_ms: Waits | None
+    ingest_ms: Waits | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One run; None is what could not be measured here, or makes no sense for its plan.
+    """One run; None is what its plan leaves out, or what could not be measured here.
 
     Attributes:
         plan: what was asked for.
-        deliveries_per_second: from the first claim of a backlog to its last outcome.
-        published_to_delivered_per_second: from the first commit of a producer to the last
-            outcome, sealing and fan-out included.
-        steady_rate: events per second while waits were measured.
-        queue_wait_ms: from when a delivery could be sent to when a worker took it, at that rate.
-        ingest_ms: from the producer's statement to when it could be sent, at that rate.
-        worker_cpu_us: processor time of the workers per delivery, of the backlog.
-        postgres_cpu_us: likewise, of all processes of the server.
+        drained: the first part.
+        published_to_delivered_per_second: the second part: from the first commit of a producer
+            to the last outcome, sealing and fan-out included.
+        steady: the third part.
         worker_rss_mb: the most memory that one worker has occupied.
         receiver: what received.
         receiver_per_second: how much it can, alone.
@@ -48,13 +74,9 @@ class Figures:
     """
 
     plan: Plan
-    deliveries_per_second: float | None
+    drained: Drained | None
     published_to_delivered_per_second: float | None
-    steady_rate: float | None
-    queue_wait_ms: Waits | None
-    ingest_ms: Waits | None
-    worker_cpu_us: float | None
-    postgres_cpu_us: float | None
+    steady: Steady | None
     worker_rss_mb: float | None
     receiver: str
     receiver_per_second: float
@@ -62,20 +84,36 @@ class Figures:
     broken: Mapping[str, Sequence[object]] = field(default_factory=dict)
     timeline: Sequence[str] = ()
 
+    @property
+    def is_limited_by_receiver(self) -> bool:
+        """The receiver alone is hardly faster than what was measured with it."""
+        drained = self.drained.per_second if self.drained else None
+        reached = max(drained or 0.0, self.published_to_delivered_per_second or 0.0)
+        return self.receiver_per_second < _ENOUGH * reached
+
     def to_json(self) -> dict[str, Any]:
         """Give the run as JSON has it."""
+        drained, steady = self.drained, self.steady
         found = {
-            name: getattr(self, name)
-            for name in (
-                "deliveries_per_second", "published_to_delivered_per_second", "steady_rate",
-                "worker_cpu_us", "postgres_cpu_us", "worker_rss_mb", "receiver_per_second",
-            )
-        }  # fmt: skip
+            "deliveries_per_second": drained.per_second if drained else None,
+            "published_to_delivered_per_second": self.published_to_delivered_per_second,
+            "steady_rate": steady.rate if steady else None,
+            "worker_cpu_us": drained.worker_cpu_us if drained else None,
+            "postgres_cpu_us": drained.postgres_cpu_us if drained else None,
+            "receiver_cpu_us": drained.receiver_cpu_us if drained else None,
+            "worker_rss_mb": self.worker_rss_mb,
+            "receiver_per_second": self.receiver_per_second,
+        }
         return {
             **{name: _rounded(value) for name, value in found.items()},
-            "queue_wait_ms": _waits(self.queue_wait_ms),
-            "ingest_ms": _waits(self.ingest_ms),
+            "memory_mb": {
+                str(share): _rounded(memory)
+                for share, memory in (drained.memory_mb if drained else {}).items()
+            },
+            "queue_wait_ms": _waits(steady.queue_wait_ms if steady else None),
+            "ingest_ms": _waits(steady.ingest_ms if steady else None),
             "receiver": self.receiver,
+            "receiver_is_limit": self.is_limited_by_receiver,
             "invariants": {name: list(map(str, rows)) for name, rows in self.broken.items()},
             "parameters": asdict(self.plan),
             "machine": machine(),

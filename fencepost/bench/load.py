@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,10 +12,8 @@ from psycopg import Connection
 
 from fencepost.bench.database import Database
 from fencepost.bench.plan import Plan
+from fencepost.bench.producing import producing
 from fencepost.bench.receivers import Receivers
-from fencepost.producer import NewEvent, Producer
-from fencepost.publish import publish_sealed_many
-from fencepost.settings import Settings
 from fencepost.store import outbox
 from fencepost.store.queries import load
 from fencepost.store.subscriptions import add_subscription
@@ -25,7 +23,7 @@ _SQL: Final = load("bench.sql")
 TOMORROW: Final = timedelta(days=1)
 
 _AT_ONCE: Final = 1000
-_FANNED_OUT_AT_ONCE: Final = 200
+_TICK: Final = 0.01
 
 
 def subscribe(db: Database, plan: Plan, to: Receivers) -> dict[str, UUID]:
@@ -42,40 +40,32 @@ def subscribe(db: Database, plan: Plan, to: Receivers) -> dict[str, UUID]:
     return made
 
 
-def pause_all(db: Database) -> None:
-    """Let deliveries wait until ``resume_all``."""
-    with db.connect("owner") as conn:
-        conn.execute(_SQL.pause_all)
-
-
-def resume_all(db: Database) -> None:
-    """Let everything that waits go at the same moment."""
-    with db.connect("owner") as conn:
-        conn.execute(_SQL.resume_all)
-
-
 def add_due(
     db: Database, plan: Plan, count: int, *, start: int = 0, show: Callable[[int], None]
 ) -> None:
-    """Publish events and fan them out, as producers and a worker would.
+    """Publish events and fan them out, as producers and a worker would, both at once.
 
     Args:
-        db: where to.
+        db: where to; no worker runs there.
         plan: invents them.
         count: how many.
         start: number of the first.
         show: told how many there are by now.
+
+    Raises:
+        ProducerError: the producer failed.
     """
-    producer = Producer.of(db.settings)
-    events = plan.events(count, start=start)
-    with db.connect("producer") as door, db.connect("worker") as conn:
-        done = 0
-        while batch := [NewEvent(*event) for event in islice(events, _AT_ONCE)]:
-            with door.transaction():
-                publish_sealed_many(door, batch, producer=producer)
-            while _fan_out(conn):
-                pass
-            done += len(batch)
+    done, pause = 0, threading.Event()
+    with (
+        producing(db, plan, count, start=start, batch=_AT_ONCE) as producer,
+        db.connect("worker") as conn,
+    ):
+        while done < count:
+            made = _fan_out(conn)
+            if not made:
+                producer.check()
+                pause.wait(_TICK)
+            done += made
             show(done)
 
 
@@ -97,20 +87,9 @@ def add_waiting(
             show(done + batch)
 
 
-def publish_many(
-    conn: Connection[Any], settings: Settings, plan: Plan, count: int, *, start: int, batch: int
-) -> None:
-    """Publish events as a producer does, in transactions of ``batch``, and no more."""
-    producer = Producer.of(settings)
-    events = plan.events(count, start=start)
-    while some := [NewEvent(*event) for event in islice(events, batch)]:
-        with conn.transaction():
-            publish_sealed_many(conn, some, producer=producer)
-
-
-def _fan_out(conn: Connection[Any]) -> bool:
-    """Fan one batch out; tell whether there may be more."""
+def _fan_out(conn: Connection[Any]) -> int:
+    """Fan one batch out; give how many events it had."""
     with conn.transaction():
-        rows = outbox.lock_outbox(conn, _FANNED_OUT_AT_ONCE)
+        rows = outbox.lock_outbox(conn, _AT_ONCE)
         outbox.fan_out(conn, [(row, None) for row in rows], worker_id="bench")
-    return len(rows) == _FANNED_OUT_AT_ONCE
+    return len(rows)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 _GOLDEN: Final = 0.6180339887498949
 """Its multiples spread evenly over 0 to 1: shares hold in any stretch of events."""
+
+Part = Literal["drain", "published", "steady"]
+PARTS: Final[tuple[Part, ...]] = ("drain", "published", "steady")
+"""Of a run: a backlog is drained; events are published and delivered at once, then steadily."""
 
 WELL: Final = "well"
 FAILING: Final = "failing"
@@ -21,9 +25,10 @@ class Plan:
     Attributes:
         transport: what sends the requests.
         workers: processes.
-        deliveries: to be measured in each of the first two parts.
-        seconds: how long the third part, the steady one, takes.
-        rate: events per second of that part; None: half of what the second part reached.
+        parts: what to measure.
+        deliveries: to be drained; half as many are published and delivered at once.
+        seconds: how long the steady part takes.
+        rate: events per second of that part; None: half of what the parts before it reached.
         payload: bytes of each event.
         response: bytes of each answer's body; 0: an answer without one.
         subscriptions: to receivers that are well.
@@ -35,6 +40,7 @@ class Plan:
 
     transport: str = "requests"
     workers: int = 1
+    parts: tuple[Part, ...] = PARTS
     deliveries: int = 20_000
     seconds: float = 5.0
     rate: float | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import statistics
 import time
 from typing import Final, cast
 
@@ -15,14 +16,18 @@ _CONNECTIONS: Final = 64
 _STATUS_LINE: Final = b"HTTP/1.1 2"
 
 
-def requests_per_second(port: int, *, payload: int, seconds: float = 0.7) -> float:
-    """Measure a receiver on this machine.
+def requests_per_second(port: int, *, payload: int, seconds: float = 0.3) -> float:
+    """Measure a receiver on this machine: the middle one of three short tries.
 
     Args:
         port: where it listens.
         payload: bytes of each request's body.
-        seconds: how long to ask.
+        seconds: how long each try takes.
     """
+    return statistics.median(_try(port, payload, seconds) for _ in range(3))
+
+
+def _try(port: int, payload: int, seconds: float) -> float:
     request = (
         b"POST /webhooks HTTP/1.1\r\nHost: receiver\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n" % payload

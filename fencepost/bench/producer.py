@@ -6,12 +6,14 @@ import argparse
 import json
 import threading
 import time
-from dataclasses import asdict
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
-from fencepost.bench.load import publish_many
+from psycopg import Connection
+
 from fencepost.bench.plan import Plan
-from fencepost.processes import module_argv
+from fencepost.producer import NewEvent, Producer
+from fencepost.publish import publish_sealed_many
 from fencepost.settings import Settings
 from fencepost.store.pool import connect
 
@@ -19,18 +21,15 @@ _TICK: Final = 0.01
 """Seconds between two transactions of a steady producer."""
 
 
-def argv(plan: Plan, count: int, *, start: int, rate: float | None = None) -> list[str]:
-    """Give the command line that publishes so many events.
-
-    Args:
-        plan: invents them.
-        count: how many.
-        start: number of the first.
-        rate: a second; None: as fast as it goes, a hundred in each transaction.
-    """
-    chosen = ["--plan", json.dumps(asdict(plan)), "--count", str(count), "--start", str(start)]
-    paced = [] if rate is None else ["--rate", str(rate)]
-    return module_argv("fencepost.bench.producer", *chosen, *paced)
+def publish_many(
+    conn: Connection[Any], settings: Settings, plan: Plan, count: int, *, start: int, batch: int
+) -> None:
+    """Publish events as a producer does, in transactions of ``batch``, and no more."""
+    producer = Producer.of(settings)
+    events = plan.events(count, start=start)
+    while some := [NewEvent(*event) for event in islice(events, batch)]:
+        with conn.transaction():
+            publish_sealed_many(conn, some, producer=producer)
 
 
 def main() -> None:
@@ -39,6 +38,7 @@ def main() -> None:
     parser.add_argument("--plan", type=lambda text: Plan(**json.loads(text)), required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--start", type=int, required=True)
+    parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--rate", type=float)
     chosen = parser.parse_args()
     settings = Settings.load()
@@ -47,7 +47,7 @@ def main() -> None:
     with connect(settings.database_url, role="producer", schema=settings.schema) as conn:
 
         def publish(count: int, start: int) -> None:
-            publish_many(conn, settings, chosen.plan, count, start=start, batch=100)
+            publish_many(conn, settings, chosen.plan, count, start=start, batch=chosen.batch)
 
         if chosen.rate is None:
             publish(chosen.count, chosen.start)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fencepost.bench import responder
+from fencepost.bench import responder, usage
 from fencepost.bench.plan import FAILING, HANGING, Plan
 from fencepost.bench.pressure import requests_per_second
 from fencepost.errors import FencepostError
@@ -36,7 +36,6 @@ http {{
   server {{
     listen 127.0.0.1:{port} backlog=8192;
     location / {{ {answer} }}
-    location = /failing {{ return 503; }}
     location = /-/count {{ stub_status; }}
   }}
 }}
@@ -56,18 +55,25 @@ class Receivers:
         port: of the one that answers.
         hanging_port: of the one that never does.
         alone_per_second: how many requests it answers when nothing but a client runs.
+        failing_port: of the one that answers 503.
+        pid: of the one that answers; None: it is somebody else's.
     """
 
     kind: str
     port: int
     hanging_port: int
     alone_per_second: float
+    failing_port: int = 0
+    pid: int | None = None
 
     def url(self, name: str) -> str:
         """Give the endpoint of a subscription."""
-        if name == HANGING:
-            return f"http://127.0.0.1:{self.hanging_port}/{name}"
-        return f"http://127.0.0.1:{self.port}/{name if name == FAILING else 'webhooks'}"
+        port = {HANGING: self.hanging_port, FAILING: self.failing_port}.get(name, self.port)
+        return f"http://127.0.0.1:{port}/webhooks"
+
+    def cpu_seconds(self) -> float:
+        """Give the processor time that the one which answers has used so far."""
+        return 0.0 if self.pid is None else usage.cpu_seconds_of_all(self.pid)
 
     def count(self) -> int:
         """Count the requests so far, this one included, at the receiver that answers."""
@@ -78,6 +84,23 @@ class Receivers:
         if numbers is None:
             raise ReceiverError(f"the receiver does not count: {said[:200]!r}")
         return int(numbers[1])
+
+
+class Arrivals:
+    """Counts the requests that come to the receiver that answers, from now on.
+
+    Args:
+        to: the receiver; nobody else may ask it to count meanwhile.
+    """
+
+    def __init__(self, to: Receivers) -> None:
+        self._to = to
+        self._not_ours = to.count()
+
+    def __call__(self) -> int:
+        """Give how many have come by now."""
+        self._not_ours += 1  # the question is a request itself
+        return self._to.count() - self._not_ours
 
 
 @contextmanager
@@ -91,21 +114,23 @@ def receivers(plan: Plan, folder: Path) -> Iterator[Receivers]:
     Raises:
         ReceiverError: one did not start.
     """
-    port, hanging_port = _free_port(), _free_port()
+    port, hanging_port, failing_port = _free_port(), _free_port(), _free_port()
     nginx = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     with ExitStack() as stack:
         if nginx is None:
             kind, argv = "fencepost", _own(port, "--body", str(plan.response))
         else:
-            kind, argv = (
-                _version(nginx),
-                [nginx, "-p", str(folder), "-c", _write(plan, folder, port)],
-            )
-        stack.enter_context(_program(argv, folder / "receiver.log", port))
+            kind = _version(nginx)
+            argv = [nginx, "-p", str(folder), "-c", _write(plan, folder, port)]
+        pid = stack.enter_context(_program(argv, folder / "receiver.log", port))
         if plan.hanging:
             argv = _own(hanging_port, "--hang")
             stack.enter_context(_program(argv, folder / "hanging.log", hanging_port))
-        yield Receivers(kind, port, hanging_port, requests_per_second(port, payload=plan.payload))
+        if plan.failing:
+            argv = _own(failing_port, "--fail")
+            stack.enter_context(_program(argv, folder / "failing.log", failing_port))
+        alone = requests_per_second(port, payload=plan.payload)
+        yield Receivers(kind, port, hanging_port, alone, failing_port, pid)
 
 
 def _own(port: int, *options: str) -> list[str]:
@@ -125,12 +150,12 @@ def _write(plan: Plan, folder: Path, port: int) -> str:
 
 
 @contextmanager
-def _program(argv: list[str], log: Path, port: int) -> Iterator[None]:
+def _program(argv: list[str], log: Path, port: int) -> Iterator[int]:
     with log.open("ab") as out:
         process = subprocess.Popen(tethered(argv), stdout=out, stderr=out)  # noqa: S603 - see above
     try:
         _await(process, log, port)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait()

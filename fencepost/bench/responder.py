@@ -62,8 +62,6 @@ class Responder(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
             asyncio.get_running_loop().call_soon(self._transport.close)
             return body
-        if request.startswith(b"POST /failing "):
-            return _FAILING
         return self._answer or b""
 
 
@@ -83,12 +81,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--body", type=int, default=0, help="bytes of each answer")
     parser.add_argument("--hang", action="store_true", help="never answer")
+    parser.add_argument("--fail", action="store_true", help="answer 503")
     chosen = parser.parse_args()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     answer = b"HTTP/1.1 204 No Content\r\n\r\n"
     if chosen.body:
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % chosen.body + b"x" * chosen.body
+    if chosen.fail:
+        answer = _FAILING
     asyncio.run(serve(chosen.port, None if chosen.hang else answer))
 
 

@@ -29,17 +29,22 @@ def cpu_seconds_of_all(parent: int) -> float:
 
 def peak_memory_mb(pids: Iterable[int]) -> float | None:
     """Give the most memory that any of these processes has occupied; None: nobody tells."""
-    peaks = [peak for pid in pids if (peak := _peak_kb(pid)) is not None]
-    return max(peaks) / 1024 if peaks else None
+    return _largest_mb(pids, "VmHWM:")
+
+
+def memory_mb(pids: Iterable[int]) -> float | None:
+    """Give what the largest of these processes occupies now; None: nobody tells."""
+    return _largest_mb(pids, "VmRSS:")
 
 
 def children(pid: int) -> list[int]:
     """List the processes that a process has started and that still run."""
-    found = []
-    for path in _PROC.glob("[0-9]*/stat"):
-        stat = _stat(int(path.parent.name))
-        if stat is not None and int(stat[_PARENT]) == pid:
-            found.append(int(path.parent.name))
+    found: list[int] = []
+    for path in _PROC.glob(f"{pid}/task/*/children"):
+        try:
+            found += map(int, path.read_text(encoding="utf-8").split())
+        except OSError:  # the thread has ended
+            continue
     return found
 
 
@@ -72,9 +77,14 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-def _peak_kb(pid: int) -> int | None:
+def _largest_mb(pids: Iterable[int], what: str) -> float | None:
+    found = [kb for pid in pids if (kb := _status_kb(pid, what)) is not None]
+    return max(found) / 1024 if found else None
+
+
+def _status_kb(pid: int, what: str) -> int | None:
     try:
         lines = (_PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
+    return next((int(line.split()[1]) for line in lines if line.startswith(what)), None)

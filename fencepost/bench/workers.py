@@ -49,6 +49,10 @@ class Workers:
         """Give the most memory that any of them has occupied; None: nobody tells."""
         return usage.peak_memory_mb(process.pid for process in self._processes.values())
 
+    def memory_mb(self) -> float | None:
+        """Give what the largest of them occupies now; None: nobody tells."""
+        return usage.memory_mb(process.pid for process in self._processes.values())
+
     def stop(self, patience: float) -> None:
         """Ask all to finish, and kill those that do not within so many seconds."""
         for process in self._processes.values():

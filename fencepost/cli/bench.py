@@ -8,16 +8,19 @@ from typing import Any, Final
 import click
 
 from fencepost.bench.database import own_database
-from fencepost.bench.figures import Figures, Waits, machine, versions
+from fencepost.bench.figures import Figures, machine, versions
 from fencepost.bench.measure import measure
-from fencepost.bench.plan import Plan
+from fencepost.bench.plan import PARTS, Plan
 from fencepost.bench.receivers import receivers
+from fencepost.bench.trail import Waits
 from fencepost.cli.described import Command
 from fencepost.cli.output import json_option, print_facts, print_json, say
 from fencepost.cli.progress import progress
 
 _MOST_TROUBLED: Final = 0.9
 _SHARE: Final = click.FloatRange(0, _MOST_TROUBLED)
+_DELIVERIES: Final = {"requests": 20_000, "curl": 80_000}
+"""A drain of ten seconds or so."""
 
 
 @click.command(
@@ -41,11 +44,17 @@ _SHARE: Final = click.FloatRange(0, _MOST_TROUBLED)
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."
 )
 @click.option(
+    "--part",
+    "parts",
+    type=click.Choice(PARTS),
+    multiple=True,
+    default=PARTS,
+    help="What to measure; may be given several times. Otherwise everything.",
+)
+@click.option(
     "--deliveries",
     type=click.IntRange(1),
-    default=20_000,
-    show_default=True,
-    help="How many to drain, and how many to publish then.",
+    help="How many to drain; half as many are published then. Otherwise what takes some seconds.",
 )
 @click.option(
     "--seconds",
@@ -89,17 +98,27 @@ _SHARE: Final = click.FloatRange(0, _MOST_TROUBLED)
 @click.option("--backlog", type=click.IntRange(0), default=0, help="Deliveries that wait besides.")
 @click.option("--sleeping", is_flag=True, help="Those are due tomorrow, and not now.")
 @json_option
-def command(*, as_json: bool, sleeping: bool, **options: Any) -> None:  # noqa: ANN401 - click's
+def command(
+    *,
+    as_json: bool,
+    sleeping: bool,
+    deliveries: int | None,
+    **options: Any,  # noqa: ANN401 - click's
+) -> None:
     """Measure how fast deliveries are on this machine.
 
     Makes a database of its own (embedded, or on the server that is set), a receiver and workers,
-    all of it real and gone afterwards. Three parts: a backlog is drained; as many events are
-    published and delivered at once; events come at a steady rate. Figures of different machines
-    cannot be compared; figures of one machine can. Exit status 1 when an invariant does not hold.
+    all of it real and gone afterwards. Three parts: drain, a backlog; published, events that are
+    published and delivered at once; steady, events at a rate that leaves room. Figures of different
+    machines cannot be compared; figures of one machine can. Exit status 1 when an invariant does
+    not hold.
     """
-    plan = Plan(is_sleeping=sleeping, **options)
+    wanted = deliveries or _DELIVERIES[options["transport"]]
+    plan = Plan(is_sleeping=sleeping, deliveries=wanted, **options)
     if plan.failing + plan.hanging > _MOST_TROUBLED:
         raise click.UsageError("--failing and --hanging: together they take more than 0.9")
+    if plan.parts == ("steady",) and plan.rate is None:
+        raise click.UsageError("--part steady: alone it needs --rate")
     if sleeping and not plan.backlog:
         raise click.UsageError("--sleeping: needs --backlog")
     if plan.transport == "curl" and find_spec("pycurl") is None:
@@ -107,6 +126,8 @@ def command(*, as_json: bool, sleeping: bool, **options: Any) -> None:  # noqa: 
     with own_database(plan, say=say) as db, receivers(plan, db.folder) as to:
         say(f"The receiver ({to.kind}) answers {to.alone_per_second:,.0f} requests/s when alone.")
         figures = measure(db, plan, to, progress)
+    if figures.is_limited_by_receiver:
+        say("The receiver is hardly faster than that: the figures are its own.")
     if as_json:
         print_json(figures.to_json())
     else:
@@ -118,15 +139,22 @@ def command(*, as_json: bool, sleeping: bool, **options: Any) -> None:  # noqa: 
 
 
 def _print(found: Figures) -> None:
-    on, of = machine(), versions()
+    on, of, drained, steady = machine(), versions(), found.drained, found.steady
+    mark = " (the receiver is the limit)" if found.is_limited_by_receiver else ""
+    published = found.published_to_delivered_per_second
     print_facts(
         {
-            "drained": _number(found.deliveries_per_second, "deliveries/s"),
-            "published and delivered": _number(found.published_to_delivered_per_second, "events/s"),
-            f"queue wait at {found.steady_rate or 0:,.0f}/s": _waits(found.queue_wait_ms),
-            "ingest before that": _waits(found.ingest_ms),
-            "processor time, workers": _number(found.worker_cpu_us, "µs per delivery"),
-            "processor time, PostgreSQL": _number(found.postgres_cpu_us, "µs per delivery"),
+            "drained": _number(drained.per_second if drained else None, f"deliveries/s{mark}"),
+            "published and delivered": _number(published, f"events/s{mark}"),
+            f"queue wait at {steady.rate if steady else 0:,.0f}/s": _waits(
+                steady.queue_wait_ms if steady else None
+            ),
+            "ingest before that": _waits(steady.ingest_ms if steady else None),
+            "processor time, workers": _per_delivery(drained.worker_cpu_us if drained else None),
+            "processor time, PostgreSQL": _per_delivery(
+                drained.postgres_cpu_us if drained else None
+            ),
+            "processor time, receiver": _per_delivery(drained.receiver_cpu_us if drained else None),
             "memory of a worker": _number(found.worker_rss_mb, "MB at most"),
             "receiver alone": f"{found.receiver_per_second:,.0f} requests/s ({found.receiver})",
             "invariants": "broken" if found.broken else "hold",
@@ -144,6 +172,10 @@ def _print(found: Figures) -> None:
 
 def _number(value: float | None, unit: str) -> str | None:
     return None if value is None else f"{value:,.0f} {unit}"
+
+
+def _per_delivery(value: float | None) -> str | None:
+    return _number(value, "µs per delivery")
 
 
 def _waits(waits: Waits | None) -> str | None:

@@ -27,19 +27,36 @@ def test_a_small_one_has_all_figures_and_breaks_nothing(bench: Commands) -> None
         assert found[name] > 0, name
     waits = found["queue_wait_ms"]
     assert 0 < waits["p50"] <= waits["p95"] <= waits["p99"]
+    assert found["memory_mb"].keys() == {str(share) for share in range(10, 101, 10)}
     assert found["invariants"] == {}
+    assert found["receiver_cpu_us"] >= 0, "so few cost it less than a tick"
+    assert not found["receiver_is_limit"]
     assert found["server"]["fsync"] == "on"
     assert found["parameters"]["deliveries"] == 200
     told = [line.split()[1] for line in found["timeline"]]
     assert told == ["RECEIVED", "ENCRYPTED", "LEASED", "ATTEMPTED", "DELIVERED"]
+    assert not any("resumed" in line for line in found["timeline"])
     assert "Draining: 180 of 180" in result.stderr
     assert "requests/s when alone" in result.stderr
+
+
+def test_a_part_alone_leaves_the_others_out(bench: Commands) -> None:
+    options = ("--subscriptions", "3", "--hanging", "0.5", "--backlog", "100", "--sleeping")
+    steady = ("--part", "steady", "--rate", "100", "--seconds", "0.5")
+    result = bench.run("bench", *steady, *options, "--json", deadline_seconds=2, connect_seconds=1)
+    found = json.loads(result.stdout)
+    assert found["deliveries_per_second"] is None
+    assert found["published_to_delivered_per_second"] is None
+    assert found["steady_rate"] == 100
+    assert found["queue_wait_ms"]["p99"] > 0
+    assert found["invariants"] == {}
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (("--sleeping",), "needs --backlog"),
+        (("--part", "steady"), "needs --rate"),
         (("--failing", "0.5", "--hanging", "0.5"), "more than 0.9"),
         (("--transport", "pigeon"), "pigeon"),
     ],

@@ -1,15 +1,5 @@
 -- What a benchmark asks its own database, as the owner.
 
--- name: pause_all
-UPDATE webhook_subscriptions
-   SET state = 'paused', paused_reason = 'the benchmark prepares', paused_at = fencepost_now()
- WHERE state = 'active';
-
--- name: resume_all
-UPDATE webhook_subscriptions
-   SET state = 'active', paused_reason = NULL, paused_at = NULL, resumed_at = fencepost_now()
- WHERE state = 'paused';
-
 -- name: add_waiting
 -- Due some time from then on, in no order, as after failures.
 WITH
@@ -40,17 +30,30 @@ SELECT count(*)
    AND (d.next_attempt_at IS NULL OR d.next_attempt_at < fencepost_now() + interval '1 hour');
 
 -- name: read_server
-SELECT pg_backend_pid() AS backend, current_setting('server_version') AS version, current_setting('fsync') AS fsync,
+SELECT pg_backend_pid() AS pid, current_setting('server_version') AS version, current_setting('fsync') AS fsync,
        current_setting('synchronous_commit') AS synchronous_commit, fencepost_now() AS now;
 
 -- name: count_running_workers
 SELECT count(*) FROM webhook_workers WHERE state = 'running';
 
--- name: measure_rate
--- Of one part of the run: how many were delivered, and over which time.
-SELECT count(*) FILTER (WHERE a.state = 'DELIVERED') AS delivered,
-       extract(epoch FROM max(a.created_at) FILTER (WHERE a.state = 'DELIVERED')
-                          - min(a.created_at) FILTER (WHERE a.state = %(first)s))::double precision AS seconds
+-- name: measure_drain
+-- From the moment when a tenth was delivered to the moment when nine tenths were: neither start nor end.
+WITH
+done AS MATERIALIZED (
+    SELECT a.created_at FROM webhook_delivery_attempts a WHERE a.state = 'DELIVERED' AND a.created_at >= %(since)s
+),
+steady AS (SELECT percentile_disc(ARRAY[0.1, 0.9]) WITHIN GROUP (ORDER BY d.created_at) AS p FROM done d)
+SELECT (count(*) / nullif(extract(epoch FROM s.p[2] - s.p[1]), 0))::double precision AS per_second
+  FROM steady s
+  JOIN done d ON d.created_at > s.p[1] AND d.created_at <= s.p[2]
+ GROUP BY s.p;
+
+-- name: measure_arrival
+-- From the first event to the last outcome: what an event costs before it can be sent is in it.
+SELECT (count(*) FILTER (WHERE a.state = 'DELIVERED')
+        / nullif(extract(epoch FROM max(a.created_at) FILTER (WHERE a.state = 'DELIVERED')
+                                    - min(a.created_at) FILTER (WHERE a.state = 'RECEIVED')), 0))::double precision
+       AS per_second
   FROM webhook_delivery_attempts a
  WHERE a.created_at >= %(since)s;
 
