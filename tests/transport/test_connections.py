@@ -231,8 +231,9 @@ def test_idle_connections_to_many_hosts_are_few(make_client: MakeClient, serve: 
     before = open_descriptors()
     for name in names:
         assert client.post(f"http://{name}:{server.port}/").status == 200
-    # Both ends of a connection are in this process; the last one's may be closing still.
-    eventually(lambda: open_descriptors() - before <= 2 * 2)
+    # Both ends of a connection are in this process, and ours may have a second descriptor, by which
+    # it can be cut; the last one's may be closing still.
+    eventually(lambda: open_descriptors() - before <= 2 * 3, within=2)
 
 
 def test_no_descriptor_is_left_open(make_client: MakeClient) -> None:

@@ -1,94 +1,97 @@
-"""Reading the head of an answer: whole, bounded, and the final one."""
+"""What comes back for a call: read as far as it is wanted, and the reply that it makes."""
 
 from __future__ import annotations
 
-import errno
-import http.client
-from typing import IO, Any, cast
+from typing import Final
 
-from urllib3.response import HTTPResponse
+from fencepost.model import Reply
+from worker.transport.answer_reader import AnswerReader
+from worker.transport.base import MAX_BODY_READ
+from worker.transport.calls import Call, Phase
+from worker.transport.deadlines import CutShortError
+from worker.transport.faults import judge, say_cut
+from worker.transport.heads import MAX_HEADERS_KEPT
 
-from worker.transport.dialling import current
-from worker.transport.heads import BODYLESS, HEADER_LINE, MAX_HEAD_BYTES, SPACE_BEFORE_COLON
-from worker.transport.heads import ends_plainly as _ends_plainly
+_PIECE: Final = 16 * 1024
 
 
-class _Heads:
-    """The stream while heads are read: bounded, whole, and without what is no header.
+class Answer:
+    """The answer to one call, whichever transport takes it in.
 
-    ``http.client`` takes the end of the stream for the end of the headers, and its parser takes
-    a line that is no header, with all that follow it, for the body: a Content-Length among them
-    would be missed.
+    Attributes:
+        failure: why no more of it will come; None: nothing went wrong.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._read = 0
-        self._is_in_headers = False
+    def __init__(self, call: Call) -> None:
+        self.failure: BaseException | None = None
+        self._call = call
+        self._reader = AnswerReader()
 
-    def readline(self, limit: int) -> bytes:
-        while True:
-            line = self._read_whole_line(limit)
-            if not self._is_in_headers:
-                self._is_in_headers = bool(line)
-                return line
-            if not line.strip():
-                self._is_in_headers = False
-                return line
-            line = SPACE_BEFORE_COLON.sub(rb"\1:", line)
-            if HEADER_LINE.match(line):
-                return line
+    @property
+    def status(self) -> int | None:
+        """What the status line said, once its head is whole."""
+        return None if self._reader.head is None else self._reader.head.status
 
-    def _read_whole_line(self, limit: int) -> bytes:
-        line = self._stream.readline(limit)
-        if line and not self._read:
-            current().measure("first_byte_ms")
-        self._read += len(line)
-        if self._read > MAX_HEAD_BYTES:
-            raise http.client.LineTooLong("head")
-        if not line.endswith(b"\n") and len(line) < limit and self._read:
-            raise ConnectionResetError(errno.ECONNRESET, "the head of the answer was cut off")
-        return line
+    @property
+    def is_enough(self) -> bool:
+        """Whether nothing more of it is wanted."""
+        return self._reader.is_enough
 
-    def close(self) -> None:
-        self._stream.close()
+    @property
+    def wanted(self) -> int:
+        """How many bytes to read next, at most."""
+        return min(_PIECE, MAX_BODY_READ - self._reader.size)
 
+    @property
+    def may_be_followed(self) -> bool:
+        """Whether the next request may be sent on its connection."""
+        is_undisturbed = self._call.cut is None and self.failure is None
+        return is_undisturbed and self._reader.may_be_followed
 
-class FinalResponse(http.client.HTTPResponse):
-    """A response that begins with the final answer: interim ones (1xx) are passed over.
+    def take(self, data: bytes) -> None:
+        """Take what has come; nothing: the end of the stream.
 
-    ``http.client`` skips 100 only, and takes a 103 for the answer; the real one is then found by
-    the next request on that connection. 101 is final: nothing was asked to be upgraded.
-    """
-
-    def begin(self) -> None:
-        """Read heads until one is final."""
-        if self.headers is not None:
+        Raises:
+            http.client.HTTPException, ConnectionResetError: it is no answer, or not a whole one.
+        """
+        call, reader = self._call, self._reader
+        if not data:
+            reader.end()
             return
-        stream = self.fp
-        self.fp = cast("Any", _Heads(stream))
+        if not reader.has_begun:
+            if call.phase is Phase.SEND:
+                call.enter(Phase.HEAD)
+            call.measure("first_byte_ms")
         try:
-            super().begin()
-            while self.status < http.client.OK and self.status != http.client.SWITCHING_PROTOCOLS:
-                self.headers = cast("Any", None)
-                super().begin()
+            reader.feed(data)
         finally:
-            if self.fp is not None:
-                self.fp = stream
-        if self.status in BODYLESS:
-            # Whatever the head says; a Transfer-Encoding would make it wait for a first chunk.
-            self.chunked, self.length = False, 0
+            call.status_seen = reader.status_seen
+            if reader.head is not None and call.phase is not Phase.BODY:
+                call.enter(Phase.BODY)
 
-    def _read_status(self) -> tuple[str, int, str]:
-        version, status, reason = super()._read_status()  # type: ignore[misc]
-        current().status_seen = status
-        return version, status, reason
+    def reply(self) -> Reply:
+        """Say what it came to: the status line decides, whatever became of the body."""
+        call, reader, failure = self._call, self._reader, self.failure
+        if reader.head is None:
+            return failed(call, failure)
+        message = None
+        if call.cut is not None:
+            message = say_cut(call, call.cut)
+        elif failure is not None:
+            message = judge(call, failure)[1]
+        is_whole = reader.is_whole and message is None
+        return Reply(
+            reader.head.status,
+            message=message,
+            headers=tuple(reader.head.headers[:MAX_HEADERS_KEPT]),
+            body=reader.body,
+            body_truncated=reader.size > len(reader.body) or not is_whole,
+            latency_ms=call.elapsed_ms(),
+            detail=call.detail,
+        )
 
 
-def ends_plainly(response: HTTPResponse) -> bool:
-    """Say whether it is beyond doubt where an answer ends, and so where the next one begins."""
-    return _ends_plainly(
-        response.status,
-        length=response.headers.get("Content-Length"),
-        coding=response.headers.get("Transfer-Encoding"),
-    )
+def failed(call: Call, failure: BaseException | None) -> Reply:
+    """Say what became of a request to which no status line came."""
+    kind, message = judge(call, failure or CutShortError())
+    return Reply(None, kind, message, latency_ms=call.elapsed_ms(), detail=call.detail)

@@ -14,6 +14,7 @@ from typing import Final, cast
 from fencepost.egress import Network
 from fencepost.model import ErrorClass, Lease, Outgoing, Reply
 from worker.resolver import Resolver
+from worker.transport.answers import failed
 from worker.transport.authorities import Authorities
 from worker.transport.base import Done
 from worker.transport.calls import Call, Cut
@@ -21,7 +22,7 @@ from worker.transport.curl_connection import CurlConnection, Means
 from worker.transport.curl_dialling import CurlDialler, Dial
 from worker.transport.curl_handles import CurlHandles
 from worker.transport.curl_loop import CurlLoop
-from worker.transport.exchange import Exchange, failed
+from worker.transport.exchange import Exchange
 from worker.transport.keepalive import IdleConnections
 from worker.transport.request_bytes import RequestWriter
 

@@ -20,14 +20,46 @@ class CutShortError(Exception):
     """The request was ended by us before it came to its next phase."""
 
 
+class Cutoff:
+    """A connection's second descriptor, by which any thread ends what it is used for.
+
+    Wrapping a socket in TLS takes the first one away, and shutting down a number that was closed
+    meanwhile could hit a stranger's connection.
+
+    Raises:
+        OSError: no descriptor is left.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._copy = socket.fromfd(sock.fileno(), sock.family, sock.type)
+        self._lock = threading.Lock()
+        self._user: SocketCall | None = None
+
+    def serve(self, user: SocketCall | None) -> None:
+        """Say for whom it is used from now on; who used it before has no say any more."""
+        with self._lock:
+            self._user = user
+
+    def cut(self, user: SocketCall) -> None:
+        """Make whoever waits for it return at once, if it is still used for that call."""
+        with self._lock:
+            if self._user is user:
+                with suppress(OSError):  # it is not connected, or not any more
+                    self._copy.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        with self._lock:
+            self._copy.close()
+
+
 class SocketCall(Call):
-    """A call that one thread performs and any other may cut short, by its socket."""
+    """A call that one thread performs and any other may cut short, by its connection."""
 
     def __init__(self, outgoing: Outgoing, done: Done) -> None:
         super().__init__(outgoing, done)
         self._connects_by = float("inf")
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._cutoff: Cutoff | None = None
 
     def check(self) -> None:
         """Raise CutShortError when it has been cut short: nothing more may leave."""
@@ -52,37 +84,29 @@ class SocketCall(Call):
         self.check()
         return max(0.001, self.due - time.monotonic())
 
-    def hold(self, sock: socket.socket) -> None:
-        """Remember the connection, so that other threads can shut it down.
-
-        A duplicate of the descriptor is kept: wrapping a socket in TLS takes the first one away,
-        and shutting down a number that was closed meanwhile could hit a stranger's connection.
+    def hold(self, cutoff: Cutoff) -> None:
+        """Use a connection, which other threads can cut from now on.
 
         Raises:
             CutShortError: it has been cut short already.
-            OSError: no descriptor is left.
         """
-        copy = socket.fromfd(sock.fileno(), sock.family, sock.type)
-        with self._lock:
-            previous, self._socket = self._socket, copy
-            if previous is not None:
-                previous.close()
+        self._cutoff = cutoff
+        cutoff.serve(self)
         self.check()
 
     def let_go(self) -> None:
-        """Forget the connection: the request is over."""
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = None
+        """Be done with the connection: from here on nobody cuts it for this call's sake."""
+        cutoff, self._cutoff = self._cutoff, None
+        if cutoff is not None:
+            cutoff.serve(None)
 
     def cut_short(self, why: Cut) -> None:
         """End it, from any thread: a blocked read or write returns at once."""
-        with self._lock:
-            self.cut = self.cut or why
-            if self._socket is not None:
-                with suppress(OSError):  # it is not connected, or not any more
-                    self._socket.shutdown(socket.SHUT_RDWR)
+        self.cut = self.cut or why
+        # First the reason, then the connection; ``hold`` looks in the opposite order.
+        cutoff = self._cutoff
+        if cutoff is not None:
+            cutoff.cut(self)
 
     def cut_if_due(self, now: float) -> None:
         """Cut it short when its time is up."""

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, cast
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Final
 
 from worker.local_faults import LocalFaultError, is_local_fault
 from worker.resolver import Resolver
 from worker.transport.calls import Phase
-from worker.transport.deadlines import SocketCall
+from worker.transport.deadlines import Cutoff, SocketCall
 
 MAX_DIALLED: Final = 4
 """Addresses of one name that are tried."""
-
-_here = threading.local()
-
-
-@contextmanager
-def performing(call: SocketCall) -> Iterator[None]:
-    """Say which call this thread performs: urllib3 has no way to hand it down to its sockets."""
-    _here.call = call
-    try:
-        yield
-    finally:
-        del _here.call
-
-
-def current() -> SocketCall:
-    """Give the call that this thread performs."""
-    return cast("SocketCall", _here.call)
 
 
 class ConnectFailedError(Exception):
@@ -58,8 +40,8 @@ class Dialler:
         self._connect = connect
         self._expect = expect
 
-    def dial(self, host: str, port: int) -> tuple[socket.socket, str]:
-        """Connect the current call; give the socket and the address it reached.
+    def dial(self, call: SocketCall, host: str, port: int) -> tuple[socket.socket, Cutoff, str]:
+        """Connect a call; give the socket, what cuts it, and the address it reached.
 
         Raises:
             LookupFailedError, AddressForbiddenError: as the resolver says.
@@ -67,7 +49,6 @@ class Dialler:
             LocalFaultError: this machine is out of something.
             CutShortError: time is up, or the lease lost.
         """
-        call = current()
         call.enter(Phase.LOOK_UP)
         addresses = self._resolver.resolve(host, within=call.left())[:MAX_DIALLED]
         call.enter(Phase.CONNECT, measured="dns_ms")
@@ -79,7 +60,7 @@ class Dialler:
             try:
                 # An address that swallows everything leaves the others their share.
                 share = call.left() / (len(addresses) - number)
-                return _connect(call, address, port, share), address
+                return *_connect(call, address, port, share), address
             except OSError as error:
                 if is_local_fault(error):
                     raise LocalFaultError(f"no connection could be opened: {error}") from error
@@ -88,19 +69,20 @@ class Dialler:
         raise connect_failed(str(call.detail["ip"]), port, failure) from failure
 
 
-def _connect(call: SocketCall, address: str, port: int, timeout: float) -> socket.socket:
+def _connect(
+    call: SocketCall, address: str, port: int, timeout: float
+) -> tuple[socket.socket, Cutoff]:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
+    with ExitStack() as undo:
+        sock = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(timeout)
-        call.hold(sock)
+        cutoff = undo.enter_context(closing(Cutoff(sock)))
+        call.hold(cutoff)
         sock.connect((address, port))
         call.check()
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+        undo.pop_all()
+    return sock, cutoff
 
 
 def connect_failed(ip: str, port: int, failure: OSError | None) -> ConnectFailedError:

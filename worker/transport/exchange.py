@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from fencepost.model import Reply
-from worker.transport.answer_reader import AnswerReader
-from worker.transport.base import MAX_BODY_READ
+from worker.transport.answers import Answer
 from worker.transport.calls import Call, Phase
 from worker.transport.curl_connection import CurlConnection
-from worker.transport.deadlines import CutShortError
-from worker.transport.faults import judge, say_cut
-from worker.transport.heads import MAX_HEADERS_KEPT
-
-_PIECE: Final = 16 * 1024
 
 
 class Exchange:
@@ -38,9 +31,8 @@ class Exchange:
         self.connection = connection
         self._unsent: bytes | memoryview = request
         self._answered = answered
-        self._reader = AnswerReader()
+        self._answer = Answer(call)
         self._broken: Exception | None = None
-        self._failure: BaseException | None = None
         self._is_watching_room = False
 
     def begin(self) -> None:
@@ -52,29 +44,11 @@ class Exchange:
     @property
     def leaves_connection_clean(self) -> bool:
         """Whether the next request may be sent on it."""
-        is_undisturbed = self.call.cut is None and self._failure is None and not self._unsent
-        return is_undisturbed and self._reader.may_be_followed
+        return not self._unsent and self._answer.may_be_followed
 
     def reply(self) -> Reply:
-        """Say what it came to: the status line decides, whatever became of the body."""
-        call, reader, failure = self.call, self._reader, self._failure
-        if reader.head is None:
-            return failed(call, failure)
-        message = None
-        if call.cut is not None:
-            message = say_cut(call, call.cut)
-        elif failure is not None:
-            message = judge(call, failure)[1]
-        is_whole = reader.is_whole and message is None
-        return Reply(
-            reader.head.status,
-            message=message,
-            headers=tuple(reader.head.headers[:MAX_HEADERS_KEPT]),
-            body=reader.body,
-            body_truncated=reader.size > len(reader.body) or not is_whole,
-            latency_ms=call.elapsed_ms(),
-            detail=call.detail,
-        )
+        """Say what it came to."""
+        return self._answer.reply()
 
     def _go_on(self, *, is_first: bool = False) -> None:
         """Send what is left, read what has come; nothing may escape: a lease hangs on it."""
@@ -83,10 +57,10 @@ class Exchange:
                 self._send()
             if not is_first or self._broken is not None:
                 self._read()
-            if not self._reader.is_enough:
+            if not self._answer.is_enough:
                 return
         except Exception as error:  # noqa: BLE001
-            self._failure = error
+            self._answer.failure = error
         self._answered(self)
 
     def _send(self) -> None:
@@ -112,35 +86,12 @@ class Exchange:
             self.connection.watch(writing=wanted)
 
     def _read(self) -> None:
-        reader = self._reader
-        while not reader.is_enough:
-            data = self.connection.receive(min(_PIECE, MAX_BODY_READ - reader.size))
+        while not self._answer.is_enough:
+            data = self.connection.receive(self._answer.wanted)
             if data is None:
                 if self._broken is not None:
                     raise self._broken
                 return
-            self._take(data)
+            self._answer.take(data)
             if not self.connection.is_tls:  # whose library may hold more than the socket shows
                 return
-
-    def _take(self, data: bytes) -> None:
-        call, reader = self.call, self._reader
-        if not data:
-            reader.end()
-            return
-        if not reader.has_begun:
-            if call.phase is Phase.SEND:
-                call.enter(Phase.HEAD)
-            call.measure("first_byte_ms")
-        try:
-            reader.feed(data)
-        finally:
-            call.status_seen = reader.status_seen
-            if reader.head is not None and call.phase is not Phase.BODY:
-                call.enter(Phase.BODY)
-
-
-def failed(call: Call, failure: BaseException | None) -> Reply:
-    """Say what became of a request to which no status line came."""
-    kind, message = judge(call, failure or CutShortError())
-    return Reply(None, kind, message, latency_ms=call.elapsed_ms(), detail=call.detail)

@@ -1,174 +1,104 @@
-"""The adapter that ``requests`` is given: checked addresses, one request, honest answers."""
+"""The adapter that a session of ``requests`` sends with: checked addresses, one request."""
 
 from __future__ import annotations
 
-import socket
 import ssl
-import time
-from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import certifi
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.response import BaseHTTPResponse, HTTPResponse
+from requests.adapters import BaseAdapter
 
-from worker.transport.answers import FinalResponse, ends_plainly
-from worker.transport.calls import Phase
-from worker.transport.dialling import Dialler, current
-from worker.transport.keepalive import IdleConnections, Origin
-
-
-class _Guarded(HTTPConnection):
-    """A connection that knows who dialled it and whether it may be used again."""
-
-    response_class = FinalResponse
-    dialler: Dialler
-    ip = ""
-    opened_at = 0.0
-    may_be_kept = False
-
-    def _new_conn(self) -> socket.socket:
-        sock, self.ip = self.dialler.dial(self._dns_host, self.port)
-        self.opened_at = time.monotonic()
-        current().enter(Phase.TLS, measured="connect_ms")
-        return sock
-
-    def connect(self) -> None:
-        call = current()
-        super().connect()
-        call.connected()
-        if isinstance(self.sock, ssl.SSLSocket):
-            call.enter(Phase.SEND, measured="tls_ms")
-        call.enter(Phase.SEND)
-        self.sock.settimeout(call.left())
-
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 does
-        current().enter(Phase.HEAD)
-        response = super().getresponse()
-        self.may_be_kept = ends_plainly(response)
-        return response
+from fencepost.endpoints import Endpoint
+from worker.transport.connections import GuardedConnection, GuardedTLSConnection
+from worker.transport.deadlines import CutShortError, SocketCall
+from worker.transport.dialling import Dialler
+from worker.transport.keepalive import IdleConnections
+from worker.transport.request_bytes import RequestWriter
 
 
-class _GuardedTLS(_Guarded, HTTPSConnection):
-    """The same over TLS; host name, SNI and certificate stay by name."""
+class GuardedRequest(requests.PreparedRequest):
+    """A prepared request that knows for which call it is sent."""
 
-    @property
-    def is_connected(self) -> bool:
-        """False when the other side has closed it, or has said something unasked."""
-        # What TLS has decrypted and nobody has read shows on no socket.
-        return super().is_connected and not cast("ssl.SSLSocket", self.sock).pending()
+    call: SocketCall
+    url: str
+    body: bytes
 
 
-class _GuardedPool(HTTPConnectionPool):
-    """urllib3's pool of one origin, with its connections kept elsewhere, together with all."""
-
-    ConnectionCls = _Guarded
-
-    dialler: Dialler
-    idle: IdleConnections
-
-    @property
-    def _origin(self) -> Origin:
-        return self.scheme, self.host, cast("int", self.port)
-
-    def _get_conn(self, timeout: float | None = None) -> _Guarded:  # noqa: ARG002
-        call = current()
-        kept = cast("_Guarded | None", self.idle.take(self._origin))
-        call.detail["reused"] = kept is not None
-        if kept is None:
-            fresh = cast("_Guarded", self._new_conn())
-            fresh.dialler = self.dialler
-            return fresh
-        try:
-            call.hold(cast("socket.socket", kept.sock))
-        except BaseException:
-            kept.close()
-            raise
-        call.detail["ip"] = kept.ip
-        call.enter(Phase.SEND)
-        kept.may_be_kept = False
-        return kept
-
-    def _put_conn(self, conn: object) -> None:
-        if not isinstance(conn, _Guarded) or conn.sock is None:
-            return
-        call = current()
-        # From here on nobody may shut it down for this call's sake.
-        call.let_go()
-        if conn.may_be_kept and call.cut is None:
-            self.idle.put(self._origin, conn)
-        else:
-            conn.close()
-
-
-class _GuardedTLSPool(_GuardedPool, HTTPSConnectionPool):
-    """The same over TLS."""
-
-    ConnectionCls = _GuardedTLS
-
-
-class GuardedAdapter(HTTPAdapter):
+class GuardedAdapter(BaseAdapter):
     """Sends a prepared request exactly once, to nowhere but where its URL says.
 
-    Used without a ``requests`` session: no redirect is followed, no proxy, ``.netrc`` or cookie
-    is looked at, and nothing of an answer reaches another request.
+    ``requests``' own adapter costs several times as much, and most of it is for what must not
+    happen here: redirects, proxies, cookies, retries.
 
     Args:
         dialler: opens connections.
         idle: keeps them between requests.
+        writer: judges URLs, and writes requests.
         tls: verifies certificates.
     """
 
-    def __init__(self, dialler: Dialler, idle: IdleConnections, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        dialler: Dialler,
+        idle: IdleConnections,
+        writer: RequestWriter,
+        tls: ssl.SSLContext,
+    ) -> None:
+        super().__init__()
         self._dialler = dialler
         self._idle = idle
+        self._writer = writer
         self._tls = tls
-        super().__init__(pool_connections=256, pool_maxsize=1, max_retries=0)
 
-    def init_poolmanager(self, connections: int, maxsize: int, *_: object, **__: object) -> None:
-        """Make pools of guarded connections."""
-        self.poolmanager = PoolManager(
-            num_pools=connections, maxsize=maxsize, ssl_context=self._tls
-        )
-        self.poolmanager.pool_classes_by_scheme = {
-            "http": partial(self._make_pool, _GuardedPool),
-            "https": partial(self._make_pool, _GuardedTLSPool),
-        }
-
-    def _make_pool(
-        self,
-        kind: type[_GuardedPool],
-        host: str,
-        port: int,
-        **options: Any,  # noqa: ANN401 - urllib3's
-    ) -> _GuardedPool:
-        pool = kind(host, port, **options)
-        pool.dialler, pool.idle = self._dialler, self._idle
-        return pool
-
-    def proxy_manager_for(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: a proxy would make the look-up, and the check, elsewhere."""
-        raise ValueError("requests leave through no proxy")
-
-    def cert_verify(self, *_: object, **__: object) -> None:
-        """Leave it to the TLS context: ``requests`` would load its bundle for every connection."""
-
-    def request_url(self, request: requests.PreparedRequest, *_: object) -> str:
-        """Give path and query as they are; ``requests`` would take leading slashes away."""
-        return request.path_url
-
-    def build_response(
-        self, req: requests.PreparedRequest, resp: BaseHTTPResponse
+    def send(  # type: ignore[override] # and none of the options: a session gives them all
+        self, request: GuardedRequest, **_: object
     ) -> requests.Response:
-        """Wrap an answer without reading cookies or an encoding out of it."""
+        """Send the request of a call; its deadlines are for the thread that watches them.
+
+        Returns:
+            A response whose ``raw`` is the ``Answer``.
+
+        Raises:
+            Exception: no status line came; ``faults.judge`` says what that means.
+        """
+        endpoint, data = self._writer.compose(request.url, request.headers.items(), request.body)
+        connection = self._connected(request.call, endpoint)
+        answer = connection.exchange(request.call, data)
+        if connection.is_clean:
+            self._idle.put(connection.origin, connection)
+        else:
+            connection.close()
+        if answer.status is None:
+            raise answer.failure or CutShortError
         response = requests.Response()
-        response.status_code = resp.status
-        response.raw = resp
-        response.request = req
+        response.status_code = answer.status
+        response.raw = cast("Any", answer)
+        response.request = request
         return response
+
+    def close(self) -> None:
+        """Leave the connections to whom they belong to."""
+
+    def _connected(self, call: SocketCall, endpoint: Endpoint) -> GuardedConnection:
+        kept = self._idle.take((endpoint.scheme, endpoint.host, endpoint.port))
+        call.detail["reused"] = kept is not None
+        if kept is not None:
+            connection = cast("GuardedConnection", kept)
+            reach = connection.reopen
+        elif endpoint.scheme == "https":
+            connection = GuardedTLSConnection(endpoint, self._dialler, ssl_context=self._tls)
+            reach = connection.open
+        else:
+            connection = GuardedConnection(endpoint, self._dialler)
+            reach = connection.open
+        try:
+            reach(call)
+        except BaseException:
+            connection.close()
+            raise
+        call.detail["ip"] = connection.ip
+        return connection
 
 
 def verifying_context() -> ssl.SSLContext:

@@ -31,16 +31,26 @@ class RequestWriter:
         self._target = target
 
     def write(self, outgoing: Outgoing) -> tuple[Endpoint, bytes]:
-        """Give where a request goes, and all of its bytes.
+        """Judge a request; give where it goes, and all of its bytes.
 
         Raises:
             InvalidInputError: its URL or a header of it cannot be sent.
         """
-        endpoint, first_lines = self._target(outgoing.url)
         check_sendable(outgoing.headers)
-        headers = "".join([f"{name}: {value}\r\n" for name, value in outgoing.headers])
-        head = f"{first_lines}{headers}Content-Length: {len(outgoing.body)}\r\n\r\n"
-        return endpoint, head.encode("ascii") + outgoing.body
+        return self.compose(outgoing.url, outgoing.headers, outgoing.body)
+
+    def compose(
+        self, url: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[Endpoint, bytes]:
+        """Do the same with headers that are judged already.
+
+        Raises:
+            InvalidInputError: the URL cannot be sent to.
+        """
+        endpoint, first_lines = self._target(url)
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
+        head = f"{first_lines}{lines}Content-Length: {len(body)}\r\n\r\n"
+        return endpoint, head.encode("ascii") + body
 
 
 def _first_lines(endpoint: Endpoint) -> str:

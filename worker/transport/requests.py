@@ -1,4 +1,4 @@
-"""The default transport: a pool of threads, each performing one request with ``requests``."""
+"""The default transport: threads, each performing one request with ``requests``."""
 
 from __future__ import annotations
 
@@ -7,34 +7,29 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
-from typing import Final
+from typing import cast
 
 import requests
 from requests.structures import CaseInsensitiveDict
-from urllib3.response import HTTPResponse
-from urllib3.util import Timeout
 
 from fencepost.egress import Network
 from fencepost.model import ErrorClass, Lease, Outgoing, Reply
 from worker.resolver import Resolver
-from worker.transport.base import MAX_BODY_KEPT, MAX_BODY_READ, Done
-from worker.transport.calls import Cut, Phase
+from worker.transport.answers import Answer, failed
+from worker.transport.base import Done
+from worker.transport.calls import Cut
 from worker.transport.deadlines import SocketCall, Watch
-from worker.transport.dialling import Dialler, performing
-from worker.transport.faults import judge, say_cut
-from worker.transport.guard import GuardedAdapter, verifying_context
-from worker.transport.heads import MAX_HEADERS_KEPT, MAX_NAME, MAX_VALUE, storable
+from worker.transport.dialling import Dialler
+from worker.transport.guard import GuardedAdapter, GuardedRequest, verifying_context
 from worker.transport.keepalive import IdleConnections
-from worker.transport.sendable import check_sendable, url_judge
+from worker.transport.request_bytes import RequestWriter
+from worker.transport.sendable import check_sendable
 
 log = logging.getLogger(__name__)
 
-_PIECE: Final = 16 * 1024
-
 
 class RequestsTransport:
-    """Sends with prepared requests, straight through a guarded adapter.
+    """Sends prepared requests through a session whose only adapter is guarded.
 
     Args:
         resolver: looks names up; one for all transports of a process.
@@ -61,19 +56,22 @@ class RequestsTransport:
         logging.getLogger("urllib3").setLevel(logging.CRITICAL)
         self.capacity = concurrency
         self._deadline = deadline
-        # A backstop only: it is the deadline thread that ends what takes too long.
-        self._timeout = Timeout(connect=deadline + 1, read=deadline + 1)
         self._idle = IdleConnections(limit=concurrency)
         self._stranded: deque[SocketCall] = deque()
         self._watch = Watch(self._tick)  # ticks from now on
-        dialler = Dialler(resolver, connect=connect, expect=self._watch.expect)
-        self._adapter = GuardedAdapter(dialler, self._idle, tls or verifying_context())
-        self._judge_url = url_judge(allow_http=allow_http, allow_networks=allow_networks)
         self._ready = threading.Condition()
         self._waiting: deque[SocketCall] = deque()
         self._threads: list[threading.Thread] = []
         self._idle_threads = 0
         self._is_closed = False
+        self._session = _session(
+            GuardedAdapter(
+                Dialler(resolver, connect=connect, expect=self._watch.expect),
+                self._idle,
+                RequestWriter(allow_http=allow_http, allow_networks=allow_networks),
+                tls or verifying_context(),
+            )
+        )
 
     def send(self, outgoing: Outgoing, done: Done) -> None:
         """Hand a request to a thread; see ``Transport``."""
@@ -103,9 +101,22 @@ class RequestsTransport:
             threads = list(self._threads)
         for thread in threads:
             thread.join()
+        self._session.close()
         self._idle.close()
-        self._adapter.close()
         self._watch.close()
+
+    def _perform(self, call: SocketCall) -> None:
+        call.start(self._deadline)
+        self._watch.expect(call)
+        try:
+            call.check()
+            response = self._session.send(
+                _prepare(call), stream=True, allow_redirects=False, proxies={}
+            )
+            reply = cast("Answer", response.raw).reply()
+        except BaseException as error:  # noqa: BLE001 - nothing may escape: a lease hangs on it
+            reply = failed(call, error)
+        self._end(call, reply)
 
     def _hire(self) -> None:
         thread = threading.Thread(target=self._work, name=f"send {len(self._threads)}", daemon=True)
@@ -126,7 +137,7 @@ class RequestsTransport:
                 if not self._waiting:
                     return
                 call = self._waiting.popleft()
-            self._end(call, self._perform(call))
+            self._perform(call)
 
     def _tick(self) -> None:
         """From the deadline thread: close old connections, and answer for who has no thread."""
@@ -146,72 +157,22 @@ class RequestsTransport:
         except Exception:
             log.exception("transport.done_failed delivery=%s", call.outgoing.lease.delivery_id)
 
-    def _perform(self, call: SocketCall) -> Reply:
-        call.start(self._deadline)
-        self._watch.expect(call)
-        try:
-            with performing(call):
-                call.check()
-                response = self._adapter.send(
-                    self._prepare(call.outgoing),
-                    stream=True,
-                    timeout=self._timeout,  # type: ignore[arg-type] # an adapter takes it
-                )
-                return _read(call, response.raw)
-        except BaseException as error:  # noqa: BLE001 - nothing may escape: a lease hangs on it
-            kind, message = judge(call, error)
-            return Reply(
-                None, kind, message, latency_ms=call.elapsed_ms(), detail=dict(call.detail)
-            )
 
-    def _prepare(self, outgoing: Outgoing) -> requests.PreparedRequest:
-        check_sendable(outgoing.headers)
-        request = requests.PreparedRequest()
-        request.method = "POST"
-        request.url = self._judge_url(outgoing.url).url
-        request.headers = CaseInsensitiveDict(outgoing.headers)
-        request.headers["Content-Length"] = str(len(outgoing.body))
-        request.body = outgoing.body
-        return request
+def _session(adapter: GuardedAdapter) -> requests.Session:
+    """Make a session with one way out, whatever the URL; threads share it, and none changes it."""
+    session = requests.Session()
+    session.trust_env = False
+    session.adapters.clear()
+    session.mount("", adapter)
+    return session
 
 
-def _read(call: SocketCall, raw: HTTPResponse) -> Reply:
-    """Read the body as far as it is wanted: the status line has decided already."""
-    call.enter(Phase.BODY)
-    kept = bytearray()
-    size = 0
-    is_whole = False
-    message = None
-    try:
-        while size < MAX_BODY_READ and not is_whole:
-            piece = raw.read1(min(_PIECE, MAX_BODY_READ - size), decode_content=False)
-            size += len(piece)
-            kept += piece[: MAX_BODY_KEPT - len(kept)]
-            is_whole = not piece or raw.isclosed()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the status stands
-        message = judge(call, error)[1]
-    if call.cut is not None:
-        # Shut down by us, a body without a length seems to end like any other.
-        is_whole, message = False, say_cut(call, call.cut)
-    if not is_whole:
-        raw.close()
-    return Reply(
-        raw.status,
-        message=message,
-        headers=_storable(raw),
-        body=bytes(kept),
-        body_truncated=size > len(kept) or not is_whole,
-        latency_ms=call.elapsed_ms(),
-        detail=dict(call.detail),
-    )
-
-
-def _storable(raw: HTTPResponse) -> tuple[tuple[str, str], ...]:
-    """Give headers as text that any column takes: http.client reads bytes as latin-1."""
-    return tuple(
-        (
-            storable(name.encode("latin-1", "replace"), MAX_NAME),
-            storable(value.encode("latin-1", "replace"), MAX_VALUE),
-        )
-        for name, value in islice(raw.headers.iteritems(), MAX_HEADERS_KEPT)
-    )
+def _prepare(call: SocketCall) -> GuardedRequest:
+    """Judge a request and prepare it as it is: nothing of it may be changed or added to."""
+    outgoing = call.outgoing
+    check_sendable(outgoing.headers)
+    request = GuardedRequest()
+    request.call = call
+    request.method, request.url, request.body = "POST", outgoing.url, outgoing.body
+    request.headers = CaseInsensitiveDict(outgoing.headers)
+    return request
