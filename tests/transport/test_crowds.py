@@ -48,6 +48,29 @@ def test_two_hundred_dead_names_leave_a_healthy_one_alone(
     assert {sent.reply().error for sent in dead} <= {ErrorClass.RESET, ErrorClass.DNS}
 
 
+def test_receivers_that_hang_get_their_requests_at_once_and_delay_no_other(
+    make_client: MakeClient, serve: Serve
+) -> None:
+    def hang(peer: Peer) -> None:
+        peer.read_request()
+        peer.pause()
+
+    hanging = serve(hang)
+    healthy = serve(answering(OK))
+    client = make_client(concurrency=64, deadline=30.0)
+    began = time.monotonic()
+    hung = [client.start(hanging.url) for _ in range(63)]
+    sent = [client.start(healthy.url) for _ in range(20)]
+    assert [one.reply().status for one in sent] == [200] * 20
+    eventually(lambda: len(hanging.requests) == 63)
+    assert time.monotonic() - began < 2
+    began = time.monotonic()
+    for _ in range(100):
+        assert client.post(healthy.url).status == 200
+    assert time.monotonic() - began < 2
+    assert not any(one.is_done for one in hung)
+
+
 def test_no_request_arrives_twice_however_its_connection_dies(
     make_client: MakeClient, serve: Serve
 ) -> None:

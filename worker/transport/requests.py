@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-from collections import deque
 from collections.abc import Iterable
 from typing import cast
 
@@ -18,6 +17,7 @@ from worker.resolver import Resolver
 from worker.transport.answers import Answer, failed
 from worker.transport.base import Done
 from worker.transport.calls import Cut
+from worker.transport.crew import Crew
 from worker.transport.deadlines import SocketCall, Watch
 from worker.transport.dialling import Dialler
 from worker.transport.guard import GuardedAdapter, GuardedRequest, verifying_context
@@ -57,13 +57,8 @@ class RequestsTransport:
         self.capacity = concurrency
         self._deadline = deadline
         self._idle = IdleConnections(limit=concurrency)
-        self._stranded: deque[SocketCall] = deque()
-        self._watch = Watch(self._tick)  # ticks from now on
-        self._ready = threading.Condition()
-        self._waiting: deque[SocketCall] = deque()
-        self._threads: list[threading.Thread] = []
-        self._idle_threads = 0
-        self._is_closed = False
+        self._watch = Watch(self._idle.sweep)
+        self._crew = Crew(self._perform, self._strand, size=concurrency)
         self._session = _session(
             GuardedAdapter(
                 Dialler(resolver, connect=connect, expect=self._watch.expect),
@@ -77,14 +72,9 @@ class RequestsTransport:
         """Hand a request to a thread; see ``Transport``."""
         call = SocketCall(outgoing, done)
         self._watch.begin(call)
-        with self._ready:
-            if self._is_closed:
-                self._refuse(call)
-                return
-            self._waiting.append(call)
-            if self._idle_threads < len(self._waiting) and len(self._threads) < self.capacity:
-                self._hire()
-            self._ready.notify()
+        if not self._crew.put(call):
+            reply = Reply(None, ErrorClass.LOCAL_ERROR, "the transport is closed")
+            threading.Thread(target=self._end, args=(call, reply), daemon=True).start()
 
     def abort(self, lease: Lease) -> None:
         """Cut a request off whose lease was lost; see ``Transport``."""
@@ -95,12 +85,7 @@ class RequestsTransport:
         self._watch.wait_empty(wait)
         self._watch.cut_all(Cut.CLOSED)
         self._watch.wait_empty()
-        with self._ready:
-            self._is_closed = True
-            self._ready.notify_all()
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join()
+        self._crew.close()
         self._session.close()
         self._idle.close()
         self._watch.close()
@@ -118,37 +103,8 @@ class RequestsTransport:
             reply = failed(call, error)
         self._end(call, reply)
 
-    def _hire(self) -> None:
-        thread = threading.Thread(target=self._work, name=f"send {len(self._threads)}", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # can't start new thread: those there are will do
-            if not self._threads:
-                self._stranded.append(self._waiting.pop())
-            return
-        self._threads.append(thread)
-
-    def _work(self) -> None:
-        while True:
-            with self._ready:
-                self._idle_threads += 1
-                self._ready.wait_for(lambda: self._waiting or self._is_closed)
-                self._idle_threads -= 1
-                if not self._waiting:
-                    return
-                call = self._waiting.popleft()
-            self._perform(call)
-
-    def _tick(self) -> None:
-        """From the deadline thread: close old connections, and answer for who has no thread."""
-        self._idle.sweep()
-        while self._stranded:
-            reply = Reply(None, ErrorClass.LOCAL_ERROR, "no thread could be started")
-            self._end(self._stranded.popleft(), reply)
-
-    def _refuse(self, call: SocketCall) -> None:
-        reply = Reply(None, ErrorClass.LOCAL_ERROR, "the transport is closed")
-        threading.Thread(target=self._end, args=(call, reply), daemon=True).start()
+    def _strand(self, call: SocketCall) -> None:
+        self._end(call, Reply(None, ErrorClass.LOCAL_ERROR, "no thread could be started"))
 
     def _end(self, call: SocketCall, reply: Reply) -> None:
         self._watch.end(call)
