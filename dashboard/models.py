@@ -11,7 +11,7 @@ from sqlalchemy import BindParameter, ColumnElement, DateTime, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, registry
 
-from fencepost.states import State
+from fencepost.states import HELD, WAITING, State
 
 
 class Base(DeclarativeBase):
@@ -112,12 +112,20 @@ class TrailRow(Base):
 def is_in(*states: State) -> ColumnElement[bool]:
     """Compare a delivery's state with constants of the statement.
 
-    As parameters they would hide from the planner which partial index holds the rows.
+    No index mentions the state: what it implies of other columns, the indexes do. As
+    parameters, constants would hide from the planner how many rows there are.
     """
     constants: BindParameter[str] = bindparam(
         None, [str(each) for each in states], expanding=True, literal_execute=True
     )
-    return Delivery.current_state.in_(constants)
+    found: ColumnElement[bool] = Delivery.current_state.in_(constants)
+    if WAITING.issuperset(states):
+        found &= Delivery.worker_id.is_(None) & Delivery.next_attempt_at.is_not(None)
+    elif HELD.issuperset(states):
+        found &= Delivery.worker_id.is_not(None)
+    elif states == (State.DLQ,):
+        found &= Delivery.dead_at.is_not(None)
+    return found
 
 
 class FencedWrite(Base):

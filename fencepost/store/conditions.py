@@ -13,12 +13,15 @@ from psycopg.rows import scalar_row
 
 from fencepost.filters import DeliveryFilter
 from fencepost.globs import to_like
+from fencepost.states import HELD, WAITING, State
 from fencepost.store.queries import load
 
 _SQL = load("conditions.sql")
 _CLOCK = load("clock.sql")
 _Part: TypeAlias = tuple[sql.Composable, dict[str, Any]]
 _ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
+_IMPLIED = ((WAITING, _SQL.waiting), (HELD, _SQL.held), ({State.DLQ}, _SQL.dead))
+"""What indexes say instead of states: whoever asks for a part of a group finds it there."""
 
 
 def pin(conn: Connection[Any], scope: DeliveryFilter) -> DeliveryFilter:
@@ -54,6 +57,9 @@ def _what(scope: DeliveryFilter) -> Iterator[_Part]:
     if scope.state:
         states = sql.SQL(", ").join(sql.Literal(str(state)) for state in scope.state)
         yield sql.SQL(_SQL.state).format(states=states), {}
+        for group, implied in _IMPLIED:
+            if group.issuperset(scope.state):
+                yield sql.SQL(implied), {}
     if scope.type:
         yield sql.SQL(_SQL.type), {"f_type": [to_like(glob) for glob in scope.type]}
 

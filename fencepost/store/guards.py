@@ -25,14 +25,15 @@ def statements() -> Iterator[str]:
     Locks: ACCESS EXCLUSIVE on both tables, for the length of a catalog change; the
     CHECKs are validated, which reads the table: a later revision adds them NOT VALID first.
     """
-    held, waiting = _listed(HELD), _listed(WAITING)
+    held, unfinished = _listed(HELD), _listed(WAITING | HELD)
     deliveries = "ALTER TABLE webhook_deliveries"
     checks = {
         "state_known": f"current_state IN ({_listed(State)})",
         # A lease exists exactly while a worker holds the delivery.
         "held_has_lease": f"(current_state IN ({held})) = (worker_id IS NOT NULL)"
         " AND (worker_id IS NULL) = (lease_expires_at IS NULL)",
-        "waiting_has_due": f"current_state NOT IN ({waiting}) OR next_attempt_at IS NOT NULL",
+        # So the indexes need not name the state: waiting is what is due and in nobody's hands.
+        "unfinished_has_due": f"(current_state IN ({unfinished})) = (next_attempt_at IS NOT NULL)",
         "dead_says_why": "(current_state = 'DLQ') = (dead_at IS NOT NULL)"
         " AND (dead_at IS NULL) = (dead_reason IS NULL)",
     }

@@ -44,7 +44,7 @@ def owner(superuser: Connection[Any]) -> Iterator[Connection[Any]]:
 def _put(conn: Connection[Any], state: State) -> UUID:
     """Make a delivery and bring it to ``state``."""
     if state is State.RECEIVED:
-        sql = DELIVERY.replace("'ENCRYPTED', 2", "'RECEIVED', 1")
+        sql = DELIVERY.replace("'ENCRYPTED', 2, fencepost_now()", "'RECEIVED', 1, NULL")
         row = conn.execute(sql).fetchone()
     else:
         row = conn.execute(DELIVERY).fetchone()
@@ -66,7 +66,7 @@ def _move(conn: Connection[Any], id_: UUID, at: State, to: State, rows: int) -> 
                attempt_count = attempt_count + %(attempt)s,
                worker_id = CASE WHEN %(held)s THEN coalesce(worker_id, 'w') END,
                lease_expires_at = CASE WHEN %(held)s THEN fencepost_now() END,
-               next_attempt_at = CASE WHEN %(waiting)s THEN fencepost_now() END,
+               next_attempt_at = CASE WHEN %(unfinished)s THEN fencepost_now() END,
                dead_at = CASE WHEN %(dead)s THEN fencepost_now() END,
                dead_reason = CASE WHEN %(dead)s THEN 'test' END
          WHERE id = %(id)s
@@ -78,7 +78,7 @@ def _move(conn: Connection[Any], id_: UUID, at: State, to: State, rows: int) -> 
             "token": int(to is State.LEASED and at is not State.LEASED),
             "attempt": int(to is State.ATTEMPTED and at is not State.ATTEMPTED),
             "held": to in HELD,
-            "waiting": to in WAITING,
+            "unfinished": to in WAITING | HELD,
             "dead": to is State.DLQ,
         },
     )
@@ -133,7 +133,7 @@ def test_numbers_and_names_do_not_change_by_themselves(
     [
         (State.LEASED, "lease_expires_at = NULL", "held_has_lease"),
         (State.ENCRYPTED, "lease_expires_at = fencepost_now()", "held_has_lease"),
-        (State.ENCRYPTED, "next_attempt_at = NULL", "waiting_has_due"),
+        (State.ENCRYPTED, "next_attempt_at = NULL", "unfinished_has_due"),
         (State.DLQ, "dead_reason = NULL", "dead_says_why"),
         (State.ENCRYPTED, "budget_start = 1", "budget_in_count"),
         (State.ENCRYPTED, "discarded_at = fencepost_now()", "discarded_is_dead"),

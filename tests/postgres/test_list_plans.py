@@ -30,7 +30,7 @@ FILL = """
             next_attempt_at, fencing_token, worker_id, lease_expires_at, last_status, last_error,
             dead_at, dead_reason, created_at, updated_at)
     SELECT fencepost_uuid7(at), fencepost_uuid7(at), sub, 'invoice.paid', state, 5, 1,
-           CASE WHEN state = 'RETRIED' THEN at + interval '2 days' END, 1,
+           CASE WHEN state IN ('RETRIED', 'LEASED') THEN at + interval '2 days' END, 1,
            CASE WHEN state = 'LEASED' THEN 'w-1' END, CASE WHEN state = 'LEASED' THEN at END,
            CASE state WHEN 'DLQ' THEN 404 WHEN 'RETRIED' THEN 503 ELSE 200 END,
            CASE state WHEN 'DLQ' THEN 'http_4xx' WHEN 'RETRIED' THEN 'http_5xx' END,

@@ -36,7 +36,7 @@ SELECT extract(epoch FROM fencepost_now() - created_at)::float8
 -- name: oldest_expired_lease
 SELECT extract(epoch FROM fencepost_now() - min(lease_expires_at))::float8
   FROM webhook_deliveries
- WHERE current_state IN ('LEASED', 'ATTEMPTED') AND lease_expires_at < fencepost_now();
+ WHERE worker_id IS NOT NULL AND lease_expires_at < fencepost_now();
 
 -- name: read_sealed_endpoints
 SELECT id, name, endpoint_sealed
@@ -49,7 +49,7 @@ SELECT id, name, endpoint_sealed
 -- Of a sample: one missing key holds back everything it sealed, so a few rows tell.
 SELECT DISTINCT p.key_id
   FROM (SELECT event_id FROM webhook_deliveries
-         WHERE current_state IN ('ENCRYPTED', 'RETRIED')
+         WHERE worker_id IS NULL AND next_attempt_at IS NOT NULL
          LIMIT %(most)s) d
   JOIN webhook_payloads p ON p.event_id = d.event_id
  ORDER BY 1;

@@ -1,5 +1,5 @@
 -- What a DeliveryFilter means in SQL: one fragment for each of its parameters, joined with AND.
--- States are literals, never parameters: only so does the planner see which partial index fits.
+-- No index mentions the state; what it implies of other columns does, and is said beside it.
 
 -- name: everything
 true
@@ -15,6 +15,15 @@ d.subscription_id = ANY (%(f_sub)s)
 
 -- name: state
 d.current_state IN ({states})
+
+-- name: waiting
+d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL
+
+-- name: held
+d.worker_id IS NOT NULL
+
+-- name: dead
+d.dead_at IS NOT NULL
 
 -- name: type
 d.event_type LIKE ANY (%(f_type)s::text[])

@@ -106,7 +106,7 @@ SELECT id, current_state, worker_id, lease_expires_at
 -- I9 nothing is held long after its lease
 SELECT id, worker_id, lease_expires_at
   FROM webhook_deliveries
- WHERE current_state IN ('LEASED', 'ATTEMPTED') AND lease_expires_at < fencepost_now() - interval '60 s';
+ WHERE worker_id IS NOT NULL AND lease_expires_at < fencepost_now() - interval '60 s';
 
 -- name: rule_attempts
 -- I13 attempts are counted as the trail tells them

@@ -1,8 +1,9 @@
 -- Taking leases, keeping them, using them, and taking back those that ran out.
 -- Every statement after the claim presents id, worker_id and fencing_token: the guard.
 -- Rows are locked by one primary-key probe each, in id order, so that batches never deadlock
--- and stale statistics cannot change the plan (the lateral lock is never pulled up; the state is
--- compared with a column or hidden behind || '', which no partial index can serve).
+-- and stale statistics cannot change the plan (the lateral lock is never pulled up; the worker is
+-- hidden in a coalesce, which does not imply the condition of the index of what is held).
+-- No index mentions the state: what waits is due and in nobody's hands, what is held has a worker.
 
 -- name: claim_due
 -- A skip scan visits the subscriptions that have something waiting, from a rotating cursor on, and takes
@@ -12,7 +13,7 @@ t AS MATERIALIZED (SELECT fencepost_now() AS now),
 visited AS (
     (SELECT d.subscription_id, 1 AS n
        FROM webhook_deliveries d
-      WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id > %(cursor)s
+      WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id > %(cursor)s
       ORDER BY d.subscription_id
       LIMIT 1)
     UNION ALL
@@ -21,7 +22,7 @@ visited AS (
      CROSS JOIN LATERAL (
            SELECT d.subscription_id
              FROM webhook_deliveries d
-            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id > v.subscription_id
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id > v.subscription_id
             ORDER BY d.subscription_id
             LIMIT 1) following
      WHERE v.n < %(visits)s
@@ -55,17 +56,17 @@ open AS MATERIALIZED (
       -- which may become a sequential scan: both were measured.
       LEFT JOIN LATERAL (
            SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
-            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
               AND d.lane = 0 AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) live ON true
       LEFT JOIN LATERAL (
            SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
-            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = v.subscription_id
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
               AND d.lane = 1 AND NOT v.is_ordered
             ORDER BY d.next_attempt_at LIMIT 1) replays ON true
       LEFT JOIN LATERAL (
            SELECT d.id, d.next_attempt_at AS due_at FROM webhook_deliveries d
-            WHERE d.is_ordered AND d.current_state IN ('ENCRYPTED', 'RETRIED', 'LEASED', 'ATTEMPTED')
+            WHERE d.is_ordered AND d.next_attempt_at IS NOT NULL
               AND d.subscription_id = v.subscription_id AND v.is_ordered
             ORDER BY d.subscription_id, d.position, d.id LIMIT 1) head ON true
 ),
@@ -89,7 +90,7 @@ flows AS MATERIALIZED (
                              f.tokens + o.rate * greatest(0, extract(epoch FROM t.now - f.refilled_at))) END AS tokens) b
       LEFT JOIN LATERAL (
            SELECT count(*) AS held FROM webhook_deliveries d
-            WHERE d.current_state IN ('LEASED', 'ATTEMPTED') AND d.subscription_id = o.subscription_id
+            WHERE d.worker_id IS NOT NULL AND d.subscription_id = o.subscription_id
               AND (o.max_in_flight IS NOT NULL OR o.is_ordered)) k ON true
      WHERE o.version IS NOT NULL AND (o.has_live OR o.has_replays OR o.head_id IS NOT NULL)
        AND f.version = o.version                       -- guard: nobody has taken since
@@ -106,7 +107,7 @@ suspects AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
-            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = o.subscription_id
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = o.subscription_id
               AND d.lane = 2 AND d.next_attempt_at <= o.due_by AND (NOT o.is_ordered OR d.id = o.head_id)
             ORDER BY d.next_attempt_at
             LIMIT least(%(suspects)s, o.allowance)
@@ -133,7 +134,7 @@ due AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
-            WHERE d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.subscription_id = l.subscription_id
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = l.subscription_id
               AND d.lane = l.lane AND d.next_attempt_at <= l.due_by
             ORDER BY d.next_attempt_at
             LIMIT l.room
@@ -146,7 +147,7 @@ heads AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT d.id, d.next_attempt_at
              FROM webhook_deliveries d
-            WHERE d.id = o.head_id AND d.current_state || '' IN ('ENCRYPTED', 'RETRIED') AND d.lane <> 2
+            WHERE d.id = o.head_id AND d.current_state IN ('ENCRYPTED', 'RETRIED') AND d.lane <> 2
               AND d.next_attempt_at <= o.due_by
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
      LIMIT %(slots)s - (SELECT count(*) FROM suspects) - (SELECT count(*) FROM due)
@@ -224,9 +225,9 @@ held AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT FROM webhook_deliveries d
             WHERE d.id = i.id
-              AND d.worker_id = %(worker_id)s          -- guard: this process
-              AND d.fencing_token = i.token            -- guard: this lease
-              AND d.current_state || '' = 'LEASED'     -- guard: not attempted already
+              AND coalesce(d.worker_id, '') = %(worker_id)s     -- guard: this process
+              AND d.fencing_token = i.token                     -- guard: this lease
+              AND d.current_state = 'LEASED'                    -- guard: not attempted already
               FOR NO KEY UPDATE OF d) l
 ),
 moved AS (
@@ -277,9 +278,9 @@ held AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT FROM webhook_deliveries d
             WHERE d.id = i.id
-              AND d.worker_id = %(worker_id)s                          -- guard: this process
-              AND d.fencing_token = i.token                            -- guard: this lease
-              AND d.current_state || '' IN ('LEASED', 'ATTEMPTED')     -- guard: still held
+              AND coalesce(d.worker_id, '') = %(worker_id)s     -- guard: this process
+              AND d.fencing_token = i.token                     -- guard: this lease
+              AND d.current_state IN ('LEASED', 'ATTEMPTED')    -- guard: still held
               FOR NO KEY UPDATE OF d SKIP LOCKED) l
 ),
 renewed AS (
@@ -307,7 +308,7 @@ expired AS MATERIALIZED (
            d.expiries >= 2 AS was_suspect,
            d.current_state = 'ATTEMPTED' AND d.attempt_count - d.budget_start >= d.max_attempts AS is_spent
       FROM webhook_deliveries d
-     WHERE d.current_state IN ('LEASED', 'ATTEMPTED')
+     WHERE d.worker_id IS NOT NULL
        AND d.lease_expires_at <= (SELECT now FROM t)   -- guard: not renewed since
      ORDER BY d.subscription_id, d.id                  -- the held index's own; locked rows are passed over
      LIMIT %(batch)s

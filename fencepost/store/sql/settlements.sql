@@ -21,9 +21,9 @@ held AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT FROM webhook_deliveries d
             WHERE d.id = i.id
-              AND d.worker_id = %(worker_id)s       -- guard: this process
-              AND d.fencing_token = i.token         -- guard: this lease
-              AND d.current_state = i.from_state    -- guard: not settled already
+              AND coalesce(d.worker_id, '') = %(worker_id)s     -- guard: this process
+              AND d.fencing_token = i.token                     -- guard: this lease
+              AND d.current_state = i.from_state                -- guard: not settled already
               FOR NO KEY UPDATE OF d) l
 ),
 moved AS (

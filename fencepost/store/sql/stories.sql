@@ -23,7 +23,7 @@ SELECT fencepost_now() AS now,
           FROM webhook_deliveries d
          CROSS JOIN LATERAL (
                SELECT h.id FROM webhook_deliveries h
-                WHERE h.is_ordered AND h.current_state IN ('ENCRYPTED', 'RETRIED', 'LEASED', 'ATTEMPTED')
+                WHERE h.is_ordered AND h.next_attempt_at IS NOT NULL
                   AND h.subscription_id = d.subscription_id
                 ORDER BY h.subscription_id, h.position, h.id LIMIT 1) head
          WHERE d.id = %(id)s AND d.is_ordered AND head.id <> d.id) AS behind

@@ -6,7 +6,7 @@ WITH held AS MATERIALIZED (
     SELECT d.worker_id, count(*) AS leases, min(d.updated_at) AS oldest_at,
            count(*) FILTER (WHERE d.lease_expires_at < fencepost_now()) AS overdue
       FROM webhook_deliveries d
-     WHERE d.current_state IN ('LEASED', 'ATTEMPTED')
+     WHERE d.worker_id IS NOT NULL
      GROUP BY d.worker_id
 ),
 fenced AS MATERIALIZED (
