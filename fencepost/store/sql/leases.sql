@@ -7,30 +7,31 @@
 
 -- name: claim_due
 -- A skip scan visits the subscriptions that have something waiting, from a rotating cursor on, and takes
--- a share of each: nobody's backlog delays another's.
+-- a share of each: nobody's backlog delays another's. Each visit sees the first that waits, of the lowest lane;
+-- the other lanes are looked into only where the last that waits is of a higher one.
 WITH RECURSIVE
 t AS MATERIALIZED (SELECT fencepost_now() AS now),
 visited AS (
-    (SELECT d.subscription_id, 1 AS n
+    (SELECT d.subscription_id, d.lane, d.next_attempt_at AS due_at, 1 AS n
        FROM webhook_deliveries d
       WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id > %(cursor)s
-      ORDER BY d.subscription_id
+      ORDER BY d.subscription_id, d.lane, d.next_attempt_at
       LIMIT 1)
     UNION ALL
-    SELECT following.subscription_id, v.n + 1
+    SELECT following.subscription_id, following.lane, following.due_at, v.n + 1
       FROM visited v
      CROSS JOIN LATERAL (
-           SELECT d.subscription_id
+           SELECT d.subscription_id, d.lane, d.next_attempt_at AS due_at
              FROM webhook_deliveries d
             WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id > v.subscription_id
-            ORDER BY d.subscription_id
+            ORDER BY d.subscription_id, d.lane, d.next_attempt_at
             LIMIT 1) following
      WHERE v.n < %(visits)s
 ),
 -- Paused ones are passed over: their deliveries are held. Those of removed ones are claimed, to be
 -- dead-lettered, and need not be due: nothing is sent, and no limit or order holds.
 visitable AS MATERIALIZED (
-    SELECT v.n, v.subscription_id, s.resumed_at, s.max_in_flight, s.rate_limit_per_second AS rate,
+    SELECT v.n, v.subscription_id, v.lane, v.due_at, s.resumed_at, s.max_in_flight, s.rate_limit_per_second AS rate,
            s.ordered AND s.removed_at IS NULL AS is_ordered, f.version,
            CASE WHEN s.removed_at IS NULL THEN t.now ELSE 'infinity' END AS due_by
       FROM visited v
@@ -46,7 +47,7 @@ open AS MATERIALIZED (
                 ELSE least(greatest(0, coalesce(h.share, %(share)s) - coalesce(h.held, 0)), %(slots)s) END AS room,
            coalesce(live.due_at <= v.due_by, false) AS has_live,
            coalesce(replays.due_at <= v.due_by, false) AS has_replays, head.id AS head_id,
-           live.due_at AS live_due_at, replays.due_at AS replays_due_at, head.due_at AS head_due_at
+           top.lane AS top_lane, live.due_at AS live_due_at, replays.due_at AS replays_due_at, head.due_at AS head_due_at
       FROM visitable v
       LEFT JOIN unnest(%(known_subscriptions)s::uuid[], %(known_held)s::bigint[], %(known_shares)s::bigint[],
                        %(known_waited_at)s::timestamptz[], %(known_waited_for)s::text[])
@@ -54,15 +55,16 @@ open AS MATERIALIZED (
       -- The next of each lane, also when it is not due yet: an idle worker sleeps until then.
       -- Ordered and limited, not EXISTS, which may become a hash over the whole index, nor unordered,
       -- which may become a sequential scan: both were measured.
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN v.lane = 0 AND NOT v.is_ordered THEN v.due_at END AS due_at) live
+      LEFT JOIN LATERAL (
+           SELECT d.lane FROM webhook_deliveries d
+            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
+            ORDER BY d.subscription_id DESC, d.lane DESC, d.next_attempt_at DESC LIMIT 1) top ON true
       LEFT JOIN LATERAL (
            SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
             WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
-              AND d.lane = 0 AND NOT v.is_ordered
-            ORDER BY d.next_attempt_at LIMIT 1) live ON true
-      LEFT JOIN LATERAL (
-           SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
-            WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
-              AND d.lane = 1 AND NOT v.is_ordered
+              AND d.lane = 1 AND NOT v.is_ordered AND top.lane >= 1
             ORDER BY d.next_attempt_at LIMIT 1) replays ON true
       LEFT JOIN LATERAL (
            SELECT d.id, d.next_attempt_at AS due_at FROM webhook_deliveries d
@@ -109,6 +111,7 @@ suspects AS MATERIALIZED (
              FROM webhook_deliveries d
             WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = o.subscription_id
               AND d.lane = 2 AND d.next_attempt_at <= o.due_by AND (NOT o.is_ordered OR d.id = o.head_id)
+              AND o.top_lane = 2
             ORDER BY d.next_attempt_at
             LIMIT least(%(suspects)s, o.allowance)
               FOR NO KEY UPDATE OF d SKIP LOCKED) d
