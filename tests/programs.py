@@ -11,7 +11,9 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from psycopg import Connection
 
 import receiver
 from receiver import Received
@@ -30,6 +32,16 @@ sys.exit(main({arguments!r}))
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 STOP = "os.kill(os.getpid(), signal.SIGSTOP)"
+
+
+def wait_for_workers(db: Connection[Any], count: int) -> None:
+    """Wait until so many have said that they run."""
+
+    def are_there() -> bool:
+        row = db.execute("SELECT count(*) FROM webhook_workers WHERE state = 'running'").fetchone()
+        return row == (count,)
+
+    eventually(are_there)
 
 
 def is_alive(pid: int) -> bool:

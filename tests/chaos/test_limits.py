@@ -17,7 +17,7 @@ from psycopg import Connection
 from factories import publish, subscribe
 from fencepost.keyring import Keyring
 from invariants import check
-from programs import Program
+from programs import Program, wait_for_workers
 from receiver import Answer, Received, Receiver
 from waiting import eventually
 
@@ -86,16 +86,6 @@ def test_rate_and_requests_in_flight_are_limited_over_all_workers(
 
 def slow_where_open_ones_are_counted(received: Received) -> Answer:
     return Answer(200, delay=0.05 if received.target == "/open" else 0)
-
-
-def wait_for_workers(db: Connection[Any], count: int) -> None:
-    """Wait until so many have said that they run."""
-
-    def are_there() -> bool:
-        row = db.execute("SELECT count(*) FROM webhook_workers").fetchone()
-        return row == (count,)
-
-    eventually(are_there)
 
 
 def count_senders(db: Connection[Any]) -> int:
