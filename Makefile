@@ -10,6 +10,8 @@ CODE := fencepost worker dashboard migrations tests scripts benchmarks
 PEERS := $(VENV)/peers
 # Tests that kill processes and tests with a browser want a process of their own for each folder.
 APART := tests/chaos tests/acceptance tests/browser
+# What a worker does at the worst moments must not depend on what it sends with.
+ALSO_WITH_CURL := tests/chaos/test_crashes.py tests/acceptance/test_split_brain.py tests/postgres/test_worker.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-pg15 lint format docs constraints bench
@@ -30,6 +32,7 @@ test: setup ## every test, PostgreSQL and a real Chromium included
 	@sh scripts/chromium.sh
 	$(PYTEST) -n auto --maxprocesses 4 --dist loadgroup $(addprefix --ignore=,$(APART))
 	$(foreach folder,$(wildcard $(APART)),$(PYTEST) $(folder) &&) true
+	TEST_TRANSPORT=curl $(PYTEST) -n auto --maxprocesses 4 $(ALSO_WITH_CURL)
 
 test-pg15: setup ## the tests on PostgreSQL again, on the oldest version that is supported
 	TEST_PG_BIN='$(PG15_BIN)' $(PYTEST) -n auto --maxprocesses 4 --dist loadgroup tests/postgres

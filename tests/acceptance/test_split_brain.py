@@ -15,6 +15,10 @@ event     {event} \(invoice\.paid\)
 to        orders \(http://127\.0\.0\.1:\d+/hook\)
 state     DELIVERED after 2 attempts
 received  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}}Z
+why       orders answered 200 on attempt 2, [\d.]+ s after it was taken in\.
+next      Nothing more, unless somebody replays it\.
+- The lease of {a} \(token 1\) ran out while its request was open; .*
+- The receiver may have seen it more than once: no answer to attempt 1 is known, .*
 
 {at} RECEIVED  - Payload taken in by node \S+
 {at} ENCRYPTED - Encrypted by its producer \(key id: \S+\)
