@@ -10,6 +10,9 @@ CODE := fencepost worker dashboard migrations tests scripts benchmarks
 PEERS := $(VENV)/peers
 # Tests that kill processes and tests with a browser want a process of their own for each folder.
 APART := tests/chaos tests/acceptance tests/browser
+# Tests whose hosts are network namespaces, which only root can make.
+HOSTS := tests/hosts
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo -E env PYTHONDONTWRITEBYTECODE=1)
 # What a worker does at the worst moments must not depend on what it sends with.
 ALSO_WITH_CURL := tests/chaos/test_crashes.py tests/acceptance/test_split_brain.py tests/postgres/test_worker.py
 
@@ -30,8 +33,9 @@ demo: setup ## run everything on an embedded PostgreSQL, with receivers and traf
 
 test: setup ## every test, PostgreSQL and a real Chromium included
 	@sh scripts/chromium.sh
-	$(PYTEST) -n auto --maxprocesses 4 --dist loadgroup $(addprefix --ignore=,$(APART))
+	$(PYTEST) -n auto --maxprocesses 4 --dist loadgroup $(addprefix --ignore=,$(APART) $(HOSTS))
 	$(foreach folder,$(wildcard $(APART)),$(PYTEST) $(folder) &&) true
+	$(AS_ROOT) $(PYTEST) -p no:cacheprovider $(HOSTS)
 	TEST_TRANSPORT=curl $(PYTEST) -n auto --maxprocesses 4 $(ALSO_WITH_CURL)
 
 test-pg15: setup ## the tests on PostgreSQL again, on the oldest version that is supported
