@@ -64,11 +64,8 @@ class FanOut:
                     if not outbox.take_fan_out(conn):
                         return IDLE_SECONDS  # another does it, and looks after the rest
                     self._doze.rouse(conn, seen)
-                    batch = max(
-                        1,
-                        min(LARGEST_BATCH, DELIVERIES_AT_ONCE // (outbox.count_targets(conn) or 1)),
-                    )
-                    rows = outbox.lock_outbox(conn, batch)
+                    found = outbox.lock_outbox(conn, LARGEST_BATCH)
+                    rows = outbox.within(conn, found, most=DELIVERIES_AT_ONCE)
                     made = outbox.fan_out(
                         conn, [self._seal(row) for row in rows], worker_id=self._worker_id
                     )
@@ -82,7 +79,8 @@ class FanOut:
         if rows:
             log.debug("outbox.fanned_out events=%d deliveries=%d", len(rows), made)
             hooks.reach("fanned_out", rows)
-        return 0 if len(rows) == batch else BREATH_SECONDS
+        is_all = len(rows) == len(found) < LARGEST_BATCH
+        return BREATH_SECONDS if is_all else 0
 
     def _seal(self, row: OutboxRow) -> tuple[OutboxRow, Sealed | None]:
         if row.payload is None:

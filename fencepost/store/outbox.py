@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,8 @@ from psycopg.rows import class_row
 from fencepost.store.queries import load
 
 _SQL = load("outbox.sql")
+_COUNT_MATCHES = _SQL.count_matches.replace("{matches}", _SQL.matches)
+_FAN_OUT = _SQL.fan_out.replace("{matches}", _SQL.matches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,18 @@ class Sealed:
     mac: bytes | None
 
 
-def count_targets(conn: Connection[Any]) -> int:
-    """Count the subscriptions that an event could meet: the batch is sized by it."""
-    row = conn.execute(_SQL.count_targets).fetchone()
-    return 0 if row is None else int(row[0])
+def within(conn: Connection[Any], rows: Sequence[OutboxRow], *, most: int) -> list[OutboxRow]:
+    """Give the first of these rows that meet no more than so many subscriptions together.
+
+    One row is always among them, however many it meets.
+    """
+    if len(rows) == 1:
+        return list(rows)
+    kinds = {row.event_type for row in rows}
+    meets = dict(conn.execute(_COUNT_MATCHES, {"event_types": list(kinds)}).fetchall())
+    totals = accumulate(meets.get(row.event_type, 0) for row in rows)
+    fitting = takewhile(lambda total: total <= most, totals)
+    return list(rows[: max(1, sum(1 for _ in fitting))])
 
 
 def take_fan_out(conn: Connection[Any]) -> bool:
@@ -84,9 +95,10 @@ def fan_out(
         How many deliveries were made; an event that meets no subscription makes none.
     """
     row = conn.execute(
-        _SQL.fan_out,
+        _FAN_OUT,
         {
             "worker_id": worker_id,
+            "event_types": list({row.event_type for row, _ in rows}),
             "outbox_ids": [row.id for row, _ in rows],
             "key_ids": [sealed and sealed.key_id for _, sealed in rows],
             "sealed": [sealed and sealed.sealed for _, sealed in rows],
