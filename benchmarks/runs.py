@@ -1,17 +1,26 @@
-"""What all benchmarks share: how large they are, how one is run, and what it reports."""
+"""What all benchmarks share: how large they are, and how one is run."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
+from section import Section, as_markdown
+
+from fencepost.errors import FencepostError
+
 TRANSPORTS: Final = ("requests", "curl")
+
+
+class BenchmarkError(FencepostError):
+    """A benchmark could not be measured; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,68 +34,41 @@ class Size:
         return full if self.is_full else short
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """What one benchmark found.
-
-    Attributes:
-        title: of its chapter.
-        target: what is aimed at, in words.
-        command: how it is run alone.
-        columns: of its table.
-        rows: their cells.
-        figures: what others compare themselves with, by name.
-    """
-
-    title: str
-    target: str
-    command: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    figures: Mapping[str, float]
-
-
 def run_alone(measure: Callable[[Size], Section]) -> None:
-    """Run one benchmark from its command line and print its table."""
+    """Run one benchmark from its command line and print its chapter."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--full", action="store_true", help="measure for long")
     print(as_markdown(measure(Size(parser.parse_args().full))))
 
 
-def as_markdown(section: Section) -> str:
-    """Write a chapter."""
-    lines = [section.columns, ["---"] * len(section.columns), *section.rows]
-    table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-    return (
-        f"## {section.title}\n\nTarget: {section.target}\n\n```sh\n{section.command}\n```\n\n"
-        f"{table}\n"
-    )
+def bench(*arguments: object) -> dict[str, Any]:
+    """Run ``fencepost bench`` as a program and give its JSON.
 
-
-@cache
-def bench(*arguments: object) -> dict[str, Any] | None:
-    """Run ``fencepost bench`` as a program; the same arguments are run once.
-
-    Returns:
-        Its JSON; None when this version has no such transport.
+    Raises:
+        BenchmarkError: it failed, or an invariant did not hold.
     """
     argv = [sys.executable, "-P", "-m", "fencepost", "bench", *map(str, arguments), "--json"]
-    done = subprocess.run(argv, capture_output=True, check=False)
-    if done.returncode == 2:  # noqa: PLR2004 - wrong usage
-        tell(done.stderr.decode().strip().rpartition("\n")[2])
-        return None
+    tell(f"fencepost bench {' '.join(argv[5:-1])}")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{' '.join(argv)} failed:\n{done.stderr.decode()}")
+        raise BenchmarkError(f"{' '.join(argv[3:])} failed: {done.stderr.strip()[-1000:]}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def drain(transport: str, workers: int, size: Size) -> dict[str, Any] | None:
-    """Run the benchmark that several chapters quote."""
-    deliveries = {"requests": size.pick(10_000, 100_000), "curl": size.pick(40_000, 400_000)}
-    return bench(
-        "--transport", transport, "--workers", workers, "--deliveries", deliveries[transport]
-    )  # fmt: skip
+@contextmanager
+def environment(**variables: object) -> Iterator[None]:
+    """Set variables of the environment for as long as the block takes."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= {name: str(value) for name, value in variables.items()}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def tell(line: str) -> None:
@@ -97,9 +79,3 @@ def tell(line: str) -> None:
 def quiet(done: int) -> None:
     """Show nothing of a preparation's progress."""
     del done
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"  # noqa: PLR2004 - digits that say something
-    return f"{value:,}" if isinstance(value, int) else str(value)
