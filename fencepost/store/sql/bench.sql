@@ -12,7 +12,7 @@ made AS (
     INSERT INTO webhook_deliveries
            (id, event_id, subscription_id, event_type, current_state, seq, max_attempts, next_attempt_at, created_at,
             updated_at)
-    SELECT fencepost_uuid7(t.now), gen_random_uuid(), s.id, 'bench.waiting', 'ENCRYPTED', 2, s.max_attempts,
+    SELECT fencepost_uuid7(t.now), fencepost_uuid7(t.now), s.id, 'bench.waiting', 'ENCRYPTED', 2, s.max_attempts,
            t.now + %(due_in)s::interval + random() * interval '1 hour', t.now, t.now
       FROM generate_series(%(start)s::bigint, %(start)s + %(count)s - 1) AS n
      CROSS JOIN t
