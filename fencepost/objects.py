@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fencepost.explanation import Explanation
+from fencepost.figures import Percentiles, Stats
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
-from fencepost.records import Action, ApiToken, Event, Percentiles, Replay, Stats, User, Worker
+from fencepost.records import Action, ApiToken, Event, Replay, User, Worker
 from fencepost.subscription_spec import MASK
 from fencepost.timeline import Segment, Timeline
 
@@ -176,23 +177,28 @@ def replay_json(found: Replay) -> Object:
 
 def stats_json(found: Stats) -> Object:
     """Show the figures of a window."""
+    figures = found.figures
     return {
-        "from": moment(found.since),
-        "to": moment(found.until),
+        "from": moment(found.window.since),
+        "to": moment(found.window.until),
+        "as_of": moment(found.as_of),
         "subscription_id": None if found.sub is None else str(found.sub),
         "received": found.received,
         "states": {state.value: count for state, count in found.states.items()},
-        "retry_rate": found.retry_rate,
-        "first_try_rate": found.first_try_rate,
-        "segments": {one.kind: _percentiles(one) for one in found.segments},
-        "attempts": found.attempts,
-        "delivered": found.delivered,
-        "failed": found.failed,
-        "lease_expiries": found.lease_expiries,
-        "dead_lettered": found.dead_lettered,
-        "replayed": found.replayed,
-        "discarded": found.discarded,
-        "fenced_writes": found.fenced_writes,
+        "retry_rate": figures.retry_rate,
+        "first_try_rate": figures.first_try_rate,
+        "tries_per_delivery": figures.tries_per_delivery,
+        "segments": {one.kind: _percentiles(one) for one in figures.percentiles()},
+        "waits": {one.kind: _percentiles(one) for one in figures.waits()},
+        "attempts": figures.attempts,
+        "delivered": figures.delivered,
+        "failed": figures.failed,
+        "lease_expiries": figures.lease_expiries,
+        "dead_lettered": figures.dead,
+        "dead_letter_reasons": dict(figures.dead_by_reason),
+        "replayed": figures.replayed,
+        "discarded": figures.discarded,
+        "fenced_writes": figures.fenced,
     }
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fencepost.states import State
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -129,56 +127,3 @@ class Worker:
     overdue: int
     fenced_last_hour: int
     fenced_last_day: int
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """How long one kind of segment took, in milliseconds."""
-
-    kind: str
-    count: int
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    max_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """The figures of one window.
-
-    Attributes:
-        since: its first moment.
-        until: its end, which does not belong to it.
-        sub: of one subscription; None: of all.
-        received: deliveries made in the window; of these:
-        states: how many are in each state now.
-        retry_rate: the share that was attempted more than once; None when none was attempted.
-        first_try_rate: of those that ended, the share that the first attempt delivered.
-        segments: how long each kind of segment took that has ended, of the newest 5,000.
-        attempts: requests sent in the window, whenever their delivery was made; likewise:
-        delivered: answers that ended a delivery well.
-        failed: attempts, and claims, that failed.
-        lease_expiries: leases that a reaper took back.
-        dead_lettered: entries into the DLQ.
-        replayed: what operators sent again.
-        discarded: what operators gave up.
-        fenced_writes: late writes that fencing refused.
-    """
-
-    since: datetime
-    until: datetime
-    sub: UUID | None
-    received: int
-    states: Mapping[State, int]
-    retry_rate: float | None
-    first_try_rate: float | None
-    segments: tuple[Percentiles, ...]
-    attempts: int
-    delivered: int
-    failed: int
-    lease_expiries: int
-    dead_lettered: int
-    replayed: int
-    discarded: int
-    fenced_writes: int

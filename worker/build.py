@@ -27,6 +27,7 @@ from worker.loop import LONGEST_PAUSE, Loop, Step, pause_after
 from worker.prepare import Preparer
 from worker.reaper import Reaper
 from worker.replay import STATEMENT_LIMIT, ReplayStep
+from worker.rollup import RollupStep
 from worker.roster import Roster
 from worker.settle import Settle
 from worker.transport.base import Transport
@@ -133,6 +134,10 @@ class Worker:
         replay = ReplayStep(
             self._link("replay", statement_limit=STATEMENT_LIMIT), on_new=self._wake_claim
         )
+        rollup = RollupStep(
+            self._link("rollup", statement_limit=STATEMENT_LIMIT),
+            keep=timedelta(days=settings.retention_days),
+        )
         upkeep = Upkeep(self._link("upkeep"))
         self._claim_loop = self._loop("claim", self._claim)
         self._settle_loop = self._loop("settle", self._settle)
@@ -143,6 +148,7 @@ class Worker:
             self._loop("bell", bell),
             self._loop("reaper", reaper),
             self._loop("replay", replay),
+            self._loop("rollup", rollup),
             self._loop("upkeep", upkeep),
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -10,17 +11,25 @@ from fencepost.cli.described import Command
 from fencepost.cli.output import json_option, print_facts, print_json, print_table
 from fencepost.cli.session import session
 from fencepost.errors import InvalidInputError
+from fencepost.figures import Stats
 from fencepost.filters import DeliveryFilter
 from fencepost.objects import stats_json
-from fencepost.records import Stats
+from fencepost.segments import WaitedFor
 from fencepost.store.stats import read_stats
 from fencepost.store.subscriptions import find_subscription
 from fencepost.timeline_text import format_duration
 
-_COUNTS: Final = (
-    "attempts", "delivered", "failed", "dead_lettered", "replayed", "discarded",
-    "lease_expiries", "fenced_writes",
-)  # fmt: skip
+_COUNTS: Final = {
+    "attempts": "attempts",
+    "delivered": "delivered",
+    "failed": "failed",
+    "dead lettered": "dead",
+    "replayed": "replayed",
+    "discarded": "discarded",
+    "lease expiries": "lease_expiries",
+    "fenced writes": "fenced",
+}
+"""How they are shown, and what they are called."""
 
 
 @click.command(
@@ -52,24 +61,33 @@ def command(
 
 def _print(found: Stats) -> None:
     standing = ", ".join(f"{count} {state}" for state, count in found.states.items() if count)
+    figures = found.figures
+    reasons = ", ".join(f"{count} {reason}" for reason, count in figures.dead_by_reason.items())
     print_facts(
         {
-            "from": found.since,
-            "to": found.until,
+            "from": found.window.since,
+            "to": found.window.until,
+            "as of": found.as_of,
             "deliveries": f"{found.received} ({standing})" if standing else found.received,
-            "attempted again": _percent(found.retry_rate),
-            "first try": _percent(found.first_try_rate),
-            **{name.replace("_", " "): getattr(found, name) for name in _COUNTS},
+            "retry rate": _percent(figures.retry_rate),
+            "first try": _percent(figures.first_try_rate),
+            **{shown: getattr(figures, name) for shown, name in _COUNTS.items()},
+            "dead letters": reasons or None,
         }
     )
-    if found.segments:
+    if segments := figures.percentiles():
+        waits = [
+            replace(one, kind=f"waiting for {one.kind}")
+            for one in figures.waits()
+            if one.kind != WaitedFor.PAUSED  # held, and there already
+        ]
         click.echo()
         print_table(
             ("segment", "count", "p50", "p95", "p99", "longest"),
             [
                 (one.kind.replace("_", " "), one.count,
                  *map(format_duration, (one.p50_ms, one.p95_ms, one.p99_ms, one.max_ms)))
-                for one in found.segments
+                for one in (*segments, *waits)
             ],
         )  # fmt: skip
 

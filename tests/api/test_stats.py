@@ -10,12 +10,14 @@ from psycopg import Connection
 
 from api_client import Api
 from factories import make_deliveries, make_subscription
+from rolling import roll
 
 
 def test_the_figures_are_those_of_the_window(api: Api, owner: Connection[Any]) -> None:
     sub = make_subscription(owner)
     dead, *_ = make_deliveries(owner, sub, 3)
     api.post(f"/deliveries/{dead}/discard")
+    roll(owner)
     figures = api.get(f"/stats?sub={sub}", role="viewer")
     assert (figures["received"], figures["states"]["ENCRYPTED"]) == (3, 2)
     assert (figures["states"]["DLQ"], figures["discarded"]) == (1, 1)

@@ -14,7 +14,12 @@ from fencepost.embedded import Embedded
 from fencepost.store.migrate import migrate
 
 WORKER = {
-    "DELETE": {"webhook_failing_subscriptions", "webhook_outbox", "webhook_workers"},
+    "DELETE": {
+        "webhook_failing_subscriptions",
+        "webhook_outbox",
+        "webhook_rollups",
+        "webhook_workers",
+    },
     "INSERT": {
         "webhook_deliveries",
         "webhook_delivery_attempts",
@@ -23,6 +28,7 @@ WORKER = {
         "webhook_operator_actions",
         "webhook_payloads",
         "webhook_responses",
+        "webhook_rollups",
         "webhook_workers",
     },
     # Of no table all columns.
