@@ -58,7 +58,7 @@ def test_it_runs_every_few_seconds_over_all_workers(
 ) -> None:
     one, other = make_step(), make_step()
     deliver(db, make_deliveries(db, make_subscription(db), 3))
-    while one() == 0:  # a new database has minutes to fold, none of them
+    while one() == 0:  # transactions since the template was made, of which there may be many
         pass
     assert delivered(db) == 3
     deliver(db, make_deliveries(db, make_subscription(db)))
@@ -76,7 +76,8 @@ def test_who_comes_second_leaves_it_to_the_first(db: Connection[Any], make_step:
         assert rollups.take_rollup(db)
         assert step() == INTERVAL.total_seconds()
         assert delivered(db) == 0
-    assert step() == INTERVAL.total_seconds()
+    while step() == 0:  # transactions since the template was made, of which there may be many
+        pass
     assert delivered(db) == 1
 
 
