@@ -11,6 +11,7 @@ from typing import Final
 from fencepost.moments import format_moment
 from fencepost.segments import SegmentKind
 from fencepost.states import Fact, State
+from fencepost.timeline import Segment
 from fencepost.timeline_text import FENCED_OUT
 
 
@@ -63,13 +64,23 @@ STATE_MEANING: Final[Mapping[State, str]] = MappingProxyType(
 SEGMENTS: Final[Mapping[SegmentKind, Look]] = MappingProxyType(
     {
         SegmentKind.INGEST: Look("taking in", "ingest", "inbox"),
-        SegmentKind.WAITING: Look("waiting for a worker", "wait", "lock"),
+        SegmentKind.WAITING: Look("waiting", "wait", "lock"),
         SegmentKind.SLEEPING: Look("sleeping", "backoff", "loop"),
         SegmentKind.HELD: Look("held, subscription paused", "wait", "pause"),
         SegmentKind.PREPARING: Look("leased, preparing", "prep", "hand"),
         SegmentKind.IN_FLIGHT: Look("request in flight", "inflight", "arrow"),
         SegmentKind.FENCED: Look("running without its lease", "fenced", "noentry"),
         SegmentKind.PARKED: Look("parked", "dlq", "square"),
+    }
+)
+
+WAITED_FOR: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "worker": "waiting for a worker",
+        "slot": "waiting for a free slot",
+        "rate": "waiting for the rate limit",
+        "order": "waiting for its turn",
+        "paused": "held, subscription paused",
     }
 )
 
@@ -147,6 +158,16 @@ exact: Final = format_moment
 """Write a moment for people; who reads in another time zone is served by app.js."""
 
 
+def segment_label(segment: Segment) -> str:
+    """Say what a segment was doing; of a wait, what it waited for."""
+    return WAITED_FOR.get(segment.waited_for or "", SEGMENTS[segment.kind].label)
+
+
+def read_moment(text: str) -> datetime:
+    """Read a moment that a trail row keeps as text."""
+    return datetime.fromisoformat(text)
+
+
 def relative(moment: datetime, now: datetime) -> str:
     """Write a moment as seen from now: up to a day in words, else the date."""
     gap = now - moment
@@ -175,3 +196,21 @@ def _coarse(seconds: float) -> str:
 def capped(number: int, cap: int = 10_000) -> str:
     """Write a number that was counted up to a limit only."""
     return f"{cap:,}+" if number > cap else f"{number:,}"
+
+
+def offset(ms: int) -> str:
+    """Write a moment of a time axis, short: ``0``, ``250 ms``, ``31.4 s``, ``2 m 30 s``."""
+    seconds = ms / 1000
+    if not ms:
+        return "0"
+    if seconds < 1:
+        return f"{ms} ms"
+    if seconds < _MINUTE:
+        return f"{seconds:.3g} s"
+    for unit, part, name, small in (
+        (_DAY, _HOUR, "d", "h"), (_HOUR, _MINUTE, "h", "m"), (_MINUTE, 1, "m", "s")
+    ):  # fmt: skip
+        if seconds >= unit:
+            whole, rest = divmod(int(seconds), unit)
+            return f"{whole} {name}" + (f" {rest // part} {small}" if rest // part else "")
+    return ""

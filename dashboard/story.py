@@ -1,51 +1,68 @@
-"""Trail rows and the time between them, woven into the lines of the delivery page."""
+"""A timeline as the delivery page tells it: stages, each with its bars, and what people did."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
 from typing import Final
 
 from dashboard import presenters
 from dashboard.presenters import Look
-from fencepost.model import FencedWrite, TrailRow
+from fencepost.model import TrailRow
+from fencepost.moments import format_moment
 from fencepost.segments import SegmentKind
-from fencepost.states import Fact
+from fencepost.states import Fact, State
 from fencepost.timeline import Segment, Timeline
-from fencepost.timeline_text import FENCED_OUT, describe, describe_fenced, format_offset
+from fencepost.timeline_text import FENCED_OUT, describe
 
-_FACTS: Final = frozenset(Fact)
-_SMALLEST_SHARE: Final = 0.4
-"""Percent of the bar; what is shorter is still to be seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row of the trail, or a late write that was refused."""
-
-    key: str
-    look: Look
-    offset: str
-    at: datetime
-    text: str
-    worker_id: str | None
-    fencing_token: int | None
+_WAITS: Final = frozenset({SegmentKind.WAITING, SegmentKind.HELD})
+_OF_A_VISIT: Final = frozenset({SegmentKind.PREPARING, SegmentKind.IN_FLIGHT})
+_INTO_A_VISIT: Final = frozenset({State.LEASED, State.ATTEMPTED})
+_ACTS: Final = frozenset({Fact.REPLAYED, Fact.DISCARDED})
+_MOST_STAGES: Final = 40
+_FIRST_STAGES, _LAST_STAGES = 4, 24
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The time between two lines: what the delivery was doing.
+@dataclass(slots=True)
+class Stage:
+    """A part of the story that belongs together: one claim with its wait, one sleep, one act.
 
     Attributes:
-        since: when it began, where it has not ended yet.
+        title: a few words.
+        look: how it came out.
+        said: the outcome in words.
+        note: what else there is to know.
+        segments: with their places in the timeline, in order.
+        worker_id: who held it.
+        fencing_token: of that holder.
+        attempt: the attempt that it is or waits for.
+        act_ms: when, where it is what somebody did and took no time.
+        is_lane: it runs beside the others: a worker without its lease.
+        was_sent: a request left.
     """
 
-    key: str
+    title: str
     look: Look
-    segment: Segment
-    took: str
-    since: datetime | None
+    said: str = ""
+    note: str = ""
+    segments: list[tuple[int, Segment]] = field(default_factory=list)
+    worker_id: str | None = None
+    fencing_token: int | None = None
+    attempt: int | None = None
+    act_ms: int | None = None
+    is_lane: bool = False
+    was_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Stages in the middle of a long story, told in one line."""
+
+    count: int
+    said: str
+    start_ms: int
+    end_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,57 +77,184 @@ class Share:
     width: float
 
 
-def tell(timeline: Timeline) -> Iterator[Line | Span]:
-    """Go through a delivery's story in order.
-
-    A row that is a state starts one segment, or two when it slept and then waited; a row
-    that is a fact starts none. A refused write stands right after the row that says that
-    its lease had run out.
-    """
-    if not timeline.rows:
-        return
-    origin = timeline.rows[0].created_at
-    segments = list(enumerate(timeline.segments))
-    late = {(write.worker_id, write.fencing_token): write for write in timeline.fenced}
-    before: TrailRow | None = None
-    fenced: list[Line | Span] = []
-    for row in timeline.rows:
-        yield Line(
-            key=f"row-{row.seq}",
-            look=presenters.STATES[row.state],
-            offset=format_offset(row.created_at - origin),
-            at=row.created_at,
-            text=describe(row, before=before),
-            worker_id=row.worker_id,
-            fencing_token=row.fencing_token,
-        )
-        before = row
-        if row.state == Fact.LEASE_EXPIRED or row.state not in _FACTS:
-            yield from fenced
-            fenced = []
-        if row.state in _FACTS:
+def stages(timeline: Timeline) -> list[Stage]:
+    """Divide a timeline into its stages, in order."""
+    told: list[Stage] = []
+    late = {(each.worker_id, each.fencing_token) for each in timeline.fenced}
+    for index, segment in enumerate(timeline.segments):
+        ending = timeline.ended_by(segment)
+        stage = told[-1] if told and _goes_on(told[-1], segment) else None
+        if stage is None:
+            stage = _open(timeline, segment)
+            told.append(stage)
+        stage.segments.append((index, segment))
+        if segment.kind in _OF_A_VISIT:
+            stage.worker_id, stage.fencing_token = segment.worker_id, segment.fencing_token
+            stage.was_sent |= segment.kind is SegmentKind.IN_FLIGHT
+        if segment.kind in _OF_A_VISIT | _WAITS:
+            stage.title, stage.look, stage.said = _came_out(segment, ending)
+        if ending is None:
             continue
-        for index, segment in _started_by(segments):
-            if segment.kind is not SegmentKind.FENCED:
-                yield _span(index, segment, origin)
-                continue
-            fenced.append(_span(index, segment, origin))
-            write = late.get((segment.worker_id or "", segment.fencing_token or 0))
-            if write is not None:
-                fenced.append(_refused(write, origin))
-    yield from fenced
+        if ending.state in _ACTS:
+            told.append(_act(timeline, ending))
+        elif ending.state == Fact.LEASE_EXPIRED and _lease(ending) not in late:
+            told.append(_no_further_sign(segment))
+    return told
 
 
-def _refused(write: FencedWrite, origin: datetime) -> Line:
-    return Line(
-        key=f"fenced-{write.worker_id}-{write.fencing_token}",
-        look=presenters.STATES[FENCED_OUT],
-        offset=format_offset(write.noted_at - origin),
-        at=write.noted_at,
-        text=describe_fenced(write),
-        worker_id=write.worker_id,
-        fencing_token=write.fencing_token,
+def _goes_on(stage: Stage, segment: Segment) -> bool:
+    """Say whether a segment belongs to the stage before it: a wait, its claim, its request."""
+    if segment.kind not in _OF_A_VISIT or not stage.segments:
+        return False
+    before = stage.segments[-1][1]
+    return before.kind in _WAITS | _OF_A_VISIT and before.outcome in _INTO_A_VISIT
+
+
+def _open(timeline: Timeline, segment: Segment) -> Stage:
+    look = presenters.SEGMENTS[segment.kind]
+    stage = Stage(look.label.capitalize(), look, attempt=segment.attempt)
+    match segment.kind:
+        case SegmentKind.INGEST:
+            stage.title, stage.note = (
+                "Taken in",
+                f"by {segment.worker_id}" if segment.worker_id else "",
+            )
+        case SegmentKind.SLEEPING:
+            stage.title, stage.note = "Sleeping", _why_asleep(timeline, segment)
+        case SegmentKind.PARKED:
+            stage.title = "Parked" if segment.is_open else "Parked in between"
+        case SegmentKind.FENCED:
+            stage.title, stage.is_lane = f"{segment.worker_id} without its lease", True
+            stage.worker_id, stage.fencing_token = segment.worker_id, segment.fencing_token
+            stage.look = presenters.STATES[FENCED_OUT]
+            stage.said = (
+                "noticed that its lease was gone"
+                if segment.outcome == "heartbeat"
+                else f"{segment.outcome} refused"
+            )
+        case _:
+            pass
+    return stage
+
+
+def _why_asleep(timeline: Timeline, segment: Segment) -> str:
+    first = timeline.rows[0].seq
+    place = (segment.seq or first) - first
+    row = timeline.rows[place]
+    said = describe(row, before=timeline.rows[place - 1] if place else None)
+    why = said.partition("(")[2].rstrip(")") if "(" in said else ""
+    due = (row.detail or {}).get("due_at")
+    until = f"attempt {segment.attempt}"
+    if isinstance(due, str):
+        until += f" not before {format_moment(presenters.read_moment(due))[11:]}"
+    return f"{why}; {until}" if why else until
+
+
+def _came_out(segment: Segment, ending: TrailRow | None) -> tuple[str, Look, str]:
+    title = f"Attempt {segment.attempt}"
+    if ending is None:
+        look = presenters.SEGMENTS[segment.kind]
+        return title, look, look.label
+    look, detail = presenters.STATES[ending.state], ending.detail or {}
+    failed_as = str(detail.get("class") or "failed").replace("_", " ")
+    code = ending.http_status_code
+    match ending.state:
+        case State.DELIVERED:
+            said = f"delivered {code or ''}".strip()
+        case Fact.FAILED:
+            said = f"failed: {code or failed_as}"
+        case Fact.LEASE_EXPIRED:
+            said = "lease lost"
+        case Fact.RELEASED:
+            said = f"given back: {str(detail.get('reason')).replace('_', ' ')}"
+        case Fact.REPLAYED | Fact.DISCARDED:
+            title, said = f"Before attempt {segment.attempt}", "ended by an operator"
+        case _:
+            look, said = presenters.SEGMENTS[segment.kind], ""
+    if segment.kind is SegmentKind.PREPARING and said:
+        title = f"Before attempt {segment.attempt}"
+    return title, look, said
+
+
+def _act(timeline: Timeline, row: TrailRow) -> Stage:
+    at = timeline.offset_ms(row.created_at)
+    return Stage(
+        "Replayed" if row.state == Fact.REPLAYED else "Discarded",
+        presenters.STATES[row.state],
+        note=describe(row),
+        act_ms=at,
     )
+
+
+def _no_further_sign(segment: Segment) -> Stage:
+    return Stage(
+        f"{segment.worker_id} without its lease",
+        presenters.STATES[FENCED_OUT],
+        said="no further sign of it",
+        attempt=segment.attempt,
+        worker_id=segment.worker_id,
+        fencing_token=segment.fencing_token,
+        act_ms=segment.end_ms,
+        is_lane=True,
+    )
+
+
+def _lease(row: TrailRow) -> tuple[str, int]:
+    return row.worker_id or "", row.fencing_token or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One request in a list of them; ``ended`` is None while it is open."""
+
+    stage: Stage
+    sent: TrailRow
+    ended: TrailRow | None
+    took: str
+
+
+def sending(timeline: Timeline, stage: Stage) -> Sending:
+    """Give what a list of attempts shows of a stage in which a request left."""
+    flight = next(each for _, each in stage.segments if each.kind is SegmentKind.IN_FLIGHT)
+    place = (flight.seq or 0) - timeline.rows[0].seq
+    return Sending(
+        stage,
+        sent=timeline.rows[place],
+        ended=timeline.ended_by(flight),
+        took=presenters.milliseconds(flight.duration_ms),
+    )
+
+
+def of_attempt(told: Sequence[Stage], attempt: int) -> list[Stage]:
+    """Choose what belongs to one attempt: its claims with their waits, and lanes beside them."""
+    return [
+        stage
+        for stage in told
+        if stage.attempt == attempt
+        and all(segment.kind is not SegmentKind.SLEEPING for _, segment in stage.segments)
+    ]
+
+
+def fold(told: Sequence[Stage]) -> Iterator[Stage | Folded]:
+    """Leave the middle of a very long story out, but for one line that counts it."""
+    if len(told) <= _MOST_STAGES:
+        yield from told
+        return
+    hidden = told[_FIRST_STAGES:-_LAST_STAGES]
+    segments = [segment for stage in hidden for _, segment in stage.segments]
+    said = Counter(stage.said for stage in hidden if stage.said)
+    yield from told[:_FIRST_STAGES]
+    yield Folded(
+        count=len(hidden),
+        said=", ".join(f"{count} times {what}" for what, count in said.most_common(3)),
+        start_ms=segments[0].start_ms if segments else 0,
+        end_ms=segments[-1].end_ms if segments else 0,
+    )
+    yield from told[-_LAST_STAGES:]
+
+
+_SMALLEST_SHARE: Final = 0.4
+"""Percent of the bar; what is shorter is still to be seen."""
 
 
 def shares(timeline: Timeline) -> Sequence[Share]:
@@ -132,25 +276,3 @@ def shares(timeline: Timeline) -> Sequence[Share]:
         found.append(Share(look, kind, took, 100 * spent / whole, round(x, 3), round(width, 3)))
         x += width
     return found
-
-
-def _started_by(segments: list[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
-    """Take the segments of one row off the front of the list."""
-    goes_on = True
-    while segments and (goes_on or segments[0][1].kind is SegmentKind.FENCED):
-        index, segment = segments.pop(0)
-        yield index, segment
-        # Only a sleep that ended because its time had come is followed by a wait of its own.
-        slept_out = segment.kind is SegmentKind.SLEEPING and segment.outcome is None
-        goes_on = slept_out and not segment.is_open
-
-
-def _span(index: int, segment: Segment, origin: datetime) -> Span:
-    began = origin + timedelta(milliseconds=segment.start_ms)
-    return Span(
-        key=f"span-{index}",
-        look=presenters.SEGMENTS[segment.kind],
-        segment=segment,
-        took=presenters.milliseconds(segment.duration_ms),
-        since=began if segment.is_open else None,
-    )

@@ -56,17 +56,20 @@ class Explanation:
 
     Attributes:
         state: why it is in the state it is in.
-        next: what happens next, and when.
+        next: what happens next.
+        next_at: when, where that is known; ``next`` names it too.
         causes: what went wrong or took long on the way, the gravest first.
     """
 
     state: str
     next: str
+    next_at: datetime | None
     causes: tuple[str, ...]
 
 
 def explain(delivery: Delivery, timeline: Timeline, about: Circumstances) -> Explanation:
     """Say why a delivery stands where it stands, what comes next, and what led to it."""
+    due: datetime | None = None
     match delivery.current_state:
         case State.DELIVERED:
             state, following = _delivered(delivery, timeline, about)
@@ -78,8 +81,8 @@ def explain(delivery: Delivery, timeline: Timeline, about: Circumstances) -> Exp
             state = "It is taken in and not encrypted yet."
             following = f"Fan-out encrypts it{_unless_no_worker(about)}."
         case _:
-            state, following = _waiting(delivery, timeline, about)
-    return Explanation(state, following, tuple(causes(timeline)))
+            state, following, due = _waiting(delivery, timeline, about)
+    return Explanation(state, following, due, tuple(causes(timeline)))
 
 
 def _delivered(delivery: Delivery, timeline: Timeline, about: Circumstances) -> tuple[str, str]:
@@ -132,31 +135,31 @@ def _held(delivery: Delivery, about: Circumstances) -> tuple[str, str]:
     expires = delivery.lease_expires_at
     if expires is None:
         return state, "The worker settles it."
-    if expires <= about.now:
-        ago = format_duration((about.now - expires) / timedelta(milliseconds=1))
-        following = f"Its lease ran out {ago} ago: the next worker that looks takes it back."
-        return state, following if about.workers else f"{following} {_no_worker(about)}"
-    left = format_duration((expires - about.now) / timedelta(milliseconds=1))
-    return state, f"Its lease holds for another {left}; should the worker die, another takes over."
+    until = format_moment(expires)
+    if expires > about.now:
+        return state, f"Its lease holds until {until}; should the worker die, another takes over."
+    following = f"Its lease ran out at {until}: the next worker that looks takes it back."
+    return state, following if about.workers else f"{following} {_no_worker(about)}"
 
 
-def _waiting(delivery: Delivery, timeline: Timeline, about: Circumstances) -> tuple[str, str]:
+def _waiting(
+    delivery: Delivery, timeline: Timeline, about: Circumstances
+) -> tuple[str, str, datetime | None]:
     state = _why_waiting(timeline)
     if about.is_removed:
-        return state, "A worker moves it to the DLQ: its subscription is removed."
+        return state, "A worker moves it to the DLQ: its subscription is removed.", None
     if about.is_erased:
-        return state, "A worker moves it to the DLQ: its payload is erased."
+        return state, "A worker moves it to the DLQ: its payload is erased.", None
     attempt = delivery.attempt_count + 1
     if about.is_paused:
         why = about.subscription.paused_reason
         held = f"It is held: its subscription is paused{f' ({why})' if why else ''}."
-        return f"{state} {held}".strip(), f"Attempt {attempt} is made when somebody resumes it."
+        return f"{state} {held}", f"Attempt {attempt} is made when somebody resumes it.", None
     due = delivery.next_attempt_at
     if due is not None and due > about.now:
-        left = format_duration(1000 * max(1, round((due - about.now).total_seconds())))
-        when = f"Attempt {attempt} in {left}, at {format_moment(due)}"
-        return state, f"{when}{_unless_no_worker(about)}."
-    return state, f"Attempt {attempt} is due. {_what_for(about)}"
+        when = f"Attempt {attempt} is due at {format_moment(due)}"
+        return state, f"{when}{_unless_no_worker(about)}.", due
+    return state, f"Attempt {attempt} is due. {_what_for(about)}", None
 
 
 def _why_waiting(timeline: Timeline) -> str:
@@ -201,8 +204,7 @@ def _unless_no_worker(about: Circumstances) -> str:
 def _no_worker(about: Circumstances) -> str:
     if about.last_beat is None:
         return "No worker has ever reported itself."
-    ago = format_duration((about.now - about.last_beat) / timedelta(milliseconds=1))
-    return f"No worker is running: the last one reported {ago} ago."
+    return f"No worker is running: the last one reported at {format_moment(about.last_beat)}."
 
 
 def obstacle(about: Circumstances) -> str | None:

@@ -105,6 +105,7 @@ def trail_json(found: Timeline, explained: Explanation | None = None) -> Object:
         told["explanation"] = {
             "state": explained.state,
             "next": explained.next,
+            "next_at": moment(explained.next_at),
             "causes": list(explained.causes),
         }
     return told

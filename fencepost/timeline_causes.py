@@ -9,7 +9,7 @@ from typing import Final
 
 from fencepost.model import ErrorClass, TrailRow
 from fencepost.segments import SegmentKind
-from fencepost.states import Fact, State
+from fencepost.states import Fact
 from fencepost.timeline import Segment, Timeline
 from fencepost.timeline_text import describe, format_duration
 
@@ -99,13 +99,9 @@ def _which(numbers: list[int]) -> str:
 
 def _duplicates(timeline: Timeline) -> Iterator[str]:
     """Warn where a request left, no answer is known, and another one followed."""
-    sent = [row for row in timeline.rows if row.state == State.ATTEMPTED]
-    unknown = [
-        segment.attempt or 0
-        for segment in timeline.segments
-        if segment.kind is SegmentKind.IN_FLIGHT and _is_unknown(timeline.ended_by(segment))
-    ]
-    if unknown and len(sent) > 1:
+    flights = [each for each in timeline.segments if each.kind is SegmentKind.IN_FLIGHT]
+    unknown = [each.attempt or 0 for each in flights[:-1] if _is_unknown(timeline.ended_by(each))]
+    if unknown:
         yield (
             f"The receiver may have seen it more than once: no answer to {_which(unknown).lower()}"
             " is known, and it was sent again. It deduplicates on webhook-id."

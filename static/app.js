@@ -72,6 +72,21 @@
     }
   }
 
+  /* Open bars grow; a region whose axis has no room left asks to be drawn anew. */
+  function growBars() {
+    for (const bar of all("[data-grows]")) {
+      const { grows, from, room } = bar.dataset;
+      // Drawn anew, a bar keeps its element.
+      if (bar.drawnFrom !== from) Object.assign(bar, { drawn: now(), drawnFrom: from });
+      const width = Number(from) + (Number(grows) * (now() - bar.drawn)) / 1000;
+      bar.setAttribute("width", `${Math.min(width, room)}%`);
+      const isDue = width >= room && now() - (bar.asked ?? 0) > 5000;
+      if (!isDue || root.dataset.live === "paused") continue;
+      bar.asked = now();
+      bar.closest("[data-topic]").dispatchEvent(new CustomEvent("retry"));
+    }
+  }
+
   function nameTimeForm() {
     const button = byId("time-form");
     if (button) put(button, form() === "relative" ? "ago" : form());
@@ -231,7 +246,7 @@
   const click = (selector) => document.querySelector(selector)?.click();
 
   function step(by) {
-    const rows = all("#results [data-main]");
+    const rows = all("main [data-main]");
     if (!rows.length) return;
     const here = rows.indexOf(document.activeElement);
     const at = here < 0 ? (by > 0 ? 0 : rows.length - 1) : here + by;
@@ -250,6 +265,8 @@
     t: nextTheme,
     u: nextTimeForm,
     c: () => click("[data-copy-id]"),
+    i: () => click("[data-rescale]"),
+    Escape: () => click("[data-whole]"),
     r: () => click("[data-replay]"),
     ".": () => click("#new-rows button, #new-rows a"),
   };
@@ -280,6 +297,7 @@
   function refresh() {
     showTimes();
     showOpen();
+    growBars();
   }
 
   nameTimeForm();

@@ -7,6 +7,8 @@ from flask import Flask
 from dashboard.views import (
     audit,
     deliveries,
+    delivery,
+    delivery_acts,
     dlq,
     events,
     health,
@@ -22,10 +24,12 @@ from dashboard.views import (
 
 
 def register(app: Flask) -> None:
-    """Give the application all of them."""
-    for view in (
+    """Give the application all of them; what one subject spreads over files, it has once."""
+    views = (
         audit,
         deliveries,
+        delivery,
+        delivery_acts,
         dlq,
         events,
         health,
@@ -37,5 +41,6 @@ def register(app: Flask) -> None:
         settings,
         subscriptions,
         workers,
-    ):
-        app.register_blueprint(view.blueprint)
+    )
+    for blueprint in dict.fromkeys(view.blueprint for view in views):
+        app.register_blueprint(blueprint)

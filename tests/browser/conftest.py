@@ -32,7 +32,8 @@ def site(
     endpoint_keys = Keyring.generate()
     port = free_port()
     environ = {
-        "PATH": os.environ["PATH"],
+        # The import path too: the programs under test are those of this checkout.
+        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         "FENCEPOST_DATABASE_URL": server.url().replace("/fencepost?", f"/{NAME}?"),
         "FENCEPOST_HOME": str(folder / "home"),
         "FENCEPOST_KEYS": Keyring.generate(),

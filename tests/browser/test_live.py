@@ -42,7 +42,9 @@ def test_a_timeline_grows_without_a_reload(site: Site, page: Page) -> None:
     expect(page.get_by_test_id("delivery-state")).to_contain_text("delivered")
     expect(page.locator("#lines tr").last).to_contain_text("HTTP 200 OK")
     assert page.evaluate("window.same") is True
-    segments = page.locator("#lines [data-seg]").evaluate_all("all => all.map(e => e.dataset.seg)")
+    segments = page.locator("#timeline [data-seg]").evaluate_all(
+        "all => all.map(e => e.dataset.seg)"
+    )
     assert segments[:4] == ["ingest", "waiting", "preparing", "in_flight"]
 
 

@@ -32,6 +32,11 @@ def paths(stage: Stage) -> dict[str, str]:
         "overview": "/overview",
         "deliveries": "/deliveries",
         "delivery": f"/deliveries/{waiting}",
+        "timeline, compressed": f"/deliveries/{dead}?scale=compressed&attempt=1",
+        "attempts": f"/deliveries/{dead}?tab=attempts",
+        "attempt": f"/deliveries/{dead}/attempts/1",
+        "payload": f"/deliveries/{dead}?tab=payload",
+        "trail": f"/deliveries/{dead}?tab=audit",
         "confirm replay": f"/deliveries/{dead}/confirm/replay",
         "confirm discard": f"/deliveries/{dead}/confirm/discard",
         "dlq": "/dlq",
@@ -271,10 +276,10 @@ def test_only_what_waits_for_a_paused_subscription_is_called_held(
     (waiting,), (dead,) = stage.deliveries(sub.id), stage.dead(sub.id, 1)
     pause = "UPDATE webhook_subscriptions SET state = 'paused', paused_reason = 'theirs', "
     stage.conn.execute(f"{pause} paused_at = fencepost_now()")
-    assert "is held until its subscription is resumed (theirs)" in page(viewer, waiting)
-    assert "is held" not in page(viewer, dead)
+    assert "It is held: its subscription is paused (theirs)." in page(viewer, waiting)
+    assert "It is held" not in page(viewer, dead)
     stage.conn.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
-    assert "is held" not in page(viewer, waiting)
+    assert "It is held" not in page(viewer, waiting)
 
 
 def page(client: FlaskClient, delivery: UUID) -> str:

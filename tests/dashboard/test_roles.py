@@ -22,6 +22,7 @@ PUBLIC_ENDPOINTS = {
 CHANGES = {
     "/deliveries/{id}/replay": "operator",
     "/deliveries/{id}/discard": "operator",
+    "/deliveries/{id}/payload/reveal": "operator",
     "/settings": "viewer",
     "/replays": "operator",
     "/replays/{id}/start": "operator",

@@ -30,3 +30,13 @@ SELECT fencepost_now() AS now,
   FROM (SELECT count(*) FILTER (WHERE beat_at > fencepost_now() - %(silent_after)s AND state <> 'stopped') AS workers,
                max(beat_at) AS last_beat
           FROM webhook_workers) w
+
+-- name: read_attempt
+-- ATTEMPTED follows LEASED at once; its outcome is one row or two.
+SELECT a.seq, a.state, a.created_at, a.worker_id, a.fencing_token, a.http_status_code, a.latency_ms,
+       a.error_message, a.detail
+  FROM (SELECT seq FROM webhook_delivery_attempts
+         WHERE delivery_id = %(id)s AND state = 'ATTEMPTED' AND detail @> jsonb_build_object('attempt', %(attempt)s::bigint)
+         ORDER BY seq LIMIT 1) sent
+  JOIN webhook_delivery_attempts a ON a.delivery_id = %(id)s AND a.seq BETWEEN sent.seq - 1 AND sent.seq + 2
+ ORDER BY a.seq
