@@ -35,9 +35,9 @@ def measure(size: Size) -> Section:
     return Section(
         title="Slow receivers",
         goals=[
-            Goal.at_least("curl, hanging at once", float(most), _SLOTS["curl"], "requests"),
-            Goal.at_most("curl, memory of the process", float(memory), _MOST_MB, "MB"),
-            Goal.at_most("curl, leases lost", float(lost), 0, "leases"),
+            Goal.at_least("curl, hanging at once", most, _SLOTS["curl"], "requests"),
+            Goal.at_most("curl, memory of the process", memory, _MOST_MB, "MB"),
+            Goal.at_most("curl, leases lost", lost, 0, "leases"),
         ],
         method="One worker, every slot of which waits for an answer that does not come, for three"
         " leases: each lease must be renewed again and again. Memory is the most it has occupied.",
