@@ -33,7 +33,10 @@ def paths(site: Site) -> list[str]:
     return [
         "/overview", "/deliveries", f"/deliveries?sub={sub.id}&state=dlq&code=404",
         "/deliveries?q=nothing-like-it", f"/deliveries/{waiting}", f"/deliveries/{sent}",
-        f"/deliveries/{fenced}", f"/deliveries/{dead}/confirm/replay",
+        f"/deliveries/{fenced}", f"/deliveries/{sent}?scale=compressed",
+        f"/deliveries/{sent}?attempt=1", f"/deliveries/{sent}?tab=attempts",
+        f"/deliveries/{sent}/attempts/1", f"/deliveries/{sent}?tab=payload",
+        f"/deliveries/{sent}?tab=audit", f"/deliveries/{dead}/confirm/replay",
         f"/deliveries/{dead}/confirm/discard", "/dlq", "/replays", "/subscriptions",
         "/subscriptions/new", f"/subscriptions/{sub.id}", f"/subscriptions/{sub.id}/confirm/pause",
         f"/events/{event}",
@@ -57,6 +60,14 @@ def test_every_page_is_clean(
         assert page.evaluate(OVERFLOW) is False, path
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[scheme]
+
+
+def test_a_delivery_fits_a_tablet(new_page: Callable[..., Page], paths: list[str]) -> None:
+    page = new_page(viewport={"width": 768, "height": 1024})
+    for path in paths:
+        if path.startswith("/deliveries/"):
+            page.goto(path)
+            assert page.evaluate(OVERFLOW) is False, path
 
 
 def test_a_person_logs_in_and_comes_back_to_where_they_were_going(
