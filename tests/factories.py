@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -83,6 +84,14 @@ def pass_time(conn: Connection[Any], seconds: float) -> None:
     conn.execute(
         "CREATE OR REPLACE FUNCTION fencepost_now() RETURNS timestamptz LANGUAGE sql STABLE"
         f" PARALLEL SAFE AS 'SELECT clock_timestamp() + interval ''{float(seconds)} s'''"
+    )
+
+
+def stop_time(conn: Connection[Any], at: datetime) -> None:
+    """Let the database's clock stand still, likewise: then no test depends on how fast it is."""
+    conn.execute(
+        "CREATE OR REPLACE FUNCTION fencepost_now() RETURNS timestamptz LANGUAGE sql STABLE"
+        f" PARALLEL SAFE AS 'SELECT timestamptz ''{at.isoformat()}'''"
     )
 
 

@@ -84,6 +84,8 @@ def every_request() -> list[tuple[str, str, dict[str, Any]]]:
         ("PATCH", f"/subscriptions/{id_}", {"json": {"name": "b"}}),
         ("DELETE", f"/subscriptions/{id_}", {}),
         ("GET", "/stats", {}),
+        ("GET", "/audit", {}),
+        ("GET", "/workers", {}),
         *(("POST", f"/{thing}/{id_}/{act}", {}) for thing in acts for act in acts[thing]),
     ]
 

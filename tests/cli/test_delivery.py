@@ -10,6 +10,7 @@ import pytest
 
 from commands import Commands
 from fencepost.keyring import Keyring
+from rolling import roll
 from stage import Stage
 
 NOBODY = uuid.UUID(int=7)
@@ -151,6 +152,7 @@ def test_stats_count_a_window(fencepost: Commands, stage: Stage) -> None:
     good, bad = stage.deliveries(shop.id, 2)
     stage.send(good, 200)
     stage.send(bad, 404)
+    roll(stage.conn)
     stats = fencepost.json("stats", "--subscription", "shop", "--from", "-1h")
     assert (stats["received"], stats["delivered"], stats["dead_lettered"]) == (2, 1, 1)
     assert (stats["states"]["DELIVERED"], stats["states"]["DLQ"]) == (1, 1)
