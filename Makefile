@@ -31,8 +31,9 @@ $(SETUP): pyproject.toml constraints.txt fencepost/__init__.py scripts/setup.sh
 demo: setup ## run everything on an embedded PostgreSQL, with receivers and traffic
 	@$(BIN)/fencepost demo
 
-test: setup ## every test, PostgreSQL and a real Chromium included
-	@sh scripts/chromium.sh
+test: setup ## every test, PostgreSQL, PgBouncer and a real Chromium included
+	@sh scripts/program.sh chromium chromium-browser google-chrome google-chrome-stable
+	@sh scripts/program.sh pgbouncer
 	$(PYTEST) -n auto --maxprocesses 4 --dist loadgroup $(addprefix --ignore=,$(APART) $(HOSTS))
 	$(foreach folder,$(wildcard $(APART)),$(PYTEST) $(folder) &&) true
 	$(AS_ROOT) $(PYTEST) -p no:cacheprovider $(HOSTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Final
 
 import psycopg
@@ -19,7 +20,7 @@ from fencepost.store import pool
 from fencepost.store.migrate import check_revision
 
 POOL_SIZE: Final = 8
-_PAGE_TIMEOUT: Final = "2s"
+_PAGE_LIMIT: Final = timedelta(seconds=2)
 """A page that takes longer says so, instead of holding a connection that workers may need."""
 _UNDEFINED: Final = (
     psycopg.errors.UndefinedTable,
@@ -42,8 +43,13 @@ def init_app(app: Flask, settings: Settings) -> None:
     url = settings.database_url
 
     def open_connection() -> Connection[Any]:
-        conn = pool.connect(url, role="dashboard", schema=settings.schema, name="fencepost web")
-        conn.execute("SELECT set_config('statement_timeout', %s, false)", (_PAGE_TIMEOUT,))
+        conn = pool.connect(
+            url,
+            role="dashboard",
+            schema=settings.schema,
+            name="fencepost web",
+            statement_limit=_PAGE_LIMIT,
+        )
         conn.autocommit = False
         return conn
 

@@ -179,6 +179,12 @@ class Settings:
     max_batch_bytes: int = _setting(
         read.whole(1, 1_073_741_824), "the largest NDJSON batch", default="16777216", unit="bytes"
     )
+    doorbell: bool = _setting(
+        read.flag,
+        "`0`: an idle worker looks ten times a second and asks no producer's commit to wake it; "
+        "for databases that want no `NOTIFY`, and producers that use `PREPARE TRANSACTION`",
+        default="1",
+    )
     keep_responses: str = _setting(
         read.choice("none", "failures", "all"),
         "whose response bodies are kept, sealed: `none`, `failures` or `all`",

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
+
+from psycopg import Connection
 
 from fencepost.store import doorbell
+from fencepost.store.session import is_lent
 from worker.link import Link
 
 log = logging.getLogger(__name__)
@@ -19,8 +23,8 @@ class Bell:
     """Wakes the fan-out when a producer rings.
 
     It rings itself now and then, through another connection. While it hears that, polling
-    may be slow; behind a pooler that lends connections by the transaction it never hears
-    it, and polling stays fast.
+    may be slow. Behind a pooler it does not even listen: the pooler's next client would hear
+    it instead; polling stays fast.
 
     Args:
         link: its connection, which listens.
@@ -41,7 +45,8 @@ class Bell:
         self._ringer = ringer
         self._on_ring = on_ring
         self._clock = clock
-        self._listening = 0
+        self._begun = 0
+        self._listens = False
         self._rang_at = self._heard_at = float("-inf")
 
     @property
@@ -53,11 +58,11 @@ class Bell:
         """Listen for a while."""
         try:
             with self._link.use() as conn:
-                if self._link.opened != self._listening:
-                    doorbell.listen(conn)
-                    self._listening = self._link.opened
-                    self._rang_at = float("-inf")
-                    self._on_ring()  # what was committed before is found by looking
+                if self._link.opened != self._begun:
+                    self._begin(conn)
+                    self._begun = self._link.opened
+                if not self._listens:
+                    return PROOF_SECONDS
                 self._prove()
                 for notice in conn.notifies(timeout=LISTEN_SECONDS, stop_after=1):
                     if notice.payload:
@@ -69,6 +74,15 @@ class Bell:
             self._on_ring()  # who sleeps now must poll
             raise
         return 0
+
+    def _begin(self, conn: Connection[Any]) -> None:
+        self._rang_at = float("-inf")
+        self._listens = not is_lent(conn)
+        if not self._listens:
+            log.info("doorbell.unheard reason=pooler")
+            return
+        doorbell.listen(conn)
+        self._on_ring()  # what was committed before is found by looking
 
     def _prove(self) -> None:
         now = self._clock()

@@ -14,6 +14,7 @@ from fencepost.model import Lease
 from fencepost.settings import Settings
 from fencepost.store.migrate import check_revision
 from fencepost.store.registry import Beat, beat
+from fencepost.store.session import STATEMENT_LIMIT
 from worker import metrics
 from worker.attempt import Sender
 from worker.bell import Bell
@@ -26,7 +27,7 @@ from worker.link import Link
 from worker.loop import LONGEST_PAUSE, Loop, Step, pause_after
 from worker.prepare import Preparer
 from worker.reaper import Reaper
-from worker.replay import STATEMENT_LIMIT, ReplayStep
+from worker.replay import ReplayStep
 from worker.rollup import RollupStep
 from worker.roster import Roster
 from worker.settle import Settle
@@ -131,13 +132,8 @@ class Worker:
             may_reap=lambda: self._heartbeat.is_fresh,
             on_new=self._wake_claim,
         )
-        replay = ReplayStep(
-            self._link("replay", statement_limit=STATEMENT_LIMIT), on_new=self._wake_claim
-        )
-        rollup = RollupStep(
-            self._link("rollup", statement_limit=STATEMENT_LIMIT),
-            keep=timedelta(days=settings.retention_days),
-        )
+        replay = ReplayStep(self._link("replay"), on_new=self._wake_claim)
+        rollup = RollupStep(self._link("rollup"), keep=timedelta(days=settings.retention_days))
         upkeep = Upkeep(self._link("upkeep"))
         self._claim_loop = self._loop("claim", self._claim)
         self._settle_loop = self._loop("settle", self._settle)
@@ -145,7 +141,7 @@ class Worker:
         self._intake = [
             self._claim_loop,
             self._fan_out_loop,
-            self._loop("bell", bell),
+            *([self._loop("bell", bell)] if settings.doorbell else []),
             self._loop("reaper", reaper),
             self._loop("replay", replay),
             self._loop("rollup", rollup),
@@ -238,7 +234,7 @@ class Worker:
         longest = min(LONGEST_PAUSE, self._settings.lease_seconds / 6)
         return Loop(name, step, chance=self._chance, longest_pause=longest)
 
-    def _link(self, name: str, *, statement_limit: timedelta | None = None) -> Link:
+    def _link(self, name: str, *, statement_limit: timedelta = STATEMENT_LIMIT) -> Link:
         if self._settings.database_url is None:
             raise ValueError("a worker needs a database URL")
         link = Link(

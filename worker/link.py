@@ -11,7 +11,8 @@ import psycopg
 from psycopg import Connection
 
 from fencepost.errors import DatabaseUnavailableError
-from fencepost.store.pool import Role, connect, is_outage
+from fencepost.store.pool import connect, is_outage
+from fencepost.store.session import STATEMENT_LIMIT, Role
 
 OUTLIVED = (
     # "cached plan must not change result type": a migration changed a column under a prepared
@@ -31,7 +32,7 @@ class Link:
         role: whose rights it takes.
         schema: where the tables live.
         name: shown in ``pg_stat_activity``.
-        statement_limit: no statement may take longer.
+        statement_limit: no statement may take longer; behind a pooler, the login's.
     """
 
     def __init__(
@@ -41,12 +42,11 @@ class Link:
         role: Role = "worker",
         schema: str = "public",
         name: str,
-        statement_limit: timedelta | None = None,
+        statement_limit: timedelta = STATEMENT_LIMIT,
     ) -> None:
         self._open: Callable[[], Connection[Any]] = lambda: connect(
-            url, role=role, schema=schema, name=name
+            url, role=role, schema=schema, name=name, statement_limit=statement_limit
         )
-        self._limit = statement_limit
         self._conn: Connection[Any] | None = None
         self.opened = 0
         """How often it was opened: a rise tells a step that time was lost."""
@@ -63,11 +63,6 @@ class Link:
         if conn is None or conn.closed:
             conn = self._conn = self._open()
             self.opened += 1
-            if self._limit is not None:
-                conn.execute(
-                    "SELECT set_config('statement_timeout', %s, false)",
-                    (f"{self._limit // timedelta(milliseconds=1)}ms",),
-                )
         try:
             yield conn
         except psycopg.Error as error:

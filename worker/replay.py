@@ -14,6 +14,7 @@ from psycopg import Connection
 from fencepost.errors import FencepostError
 from fencepost.records import Replay
 from fencepost.store import requeue
+from fencepost.store.session import limit_statements
 from worker.link import OUTLIVED, Link
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ IDLE_SECONDS = 1.0
 """A start is noticed within this; a pause or a cancel, by the next batch."""
 
 STATEMENT_LIMIT = timedelta(minutes=2)
-"""For the step's link: a scope that few rows of many match is read from one end to the other."""
+"""Of a batch: a scope that few rows of many match is read from one end to the other."""
 
 
 class ReplayStep:
@@ -32,7 +33,7 @@ class ReplayStep:
     them, and the pace is kept in the row.
 
     Args:
-        link: its connection, with ``STATEMENT_LIMIT``.
+        link: its connection.
         on_new: called when there are deliveries to claim.
     """
 
@@ -47,6 +48,7 @@ class ReplayStep:
             if wait is None or wait > 0:
                 return IDLE_SECONDS if wait is None else min(wait, IDLE_SECONDS)
             with conn.transaction():
+                limit_statements(conn, STATEMENT_LIMIT)
                 before = requeue.take_due(conn)
                 if before is None:  # another worker has this batch in hand
                     return IDLE_SECONDS

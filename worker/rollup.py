@@ -8,6 +8,7 @@ from typing import Any, Final
 from psycopg import Connection
 
 from fencepost.store import rollups
+from fencepost.store.session import limit_statements
 from worker.link import Link
 
 INTERVAL: Final = timedelta(seconds=5)
@@ -18,6 +19,9 @@ FEWEST: Final = 16
 
 FIRST: Final = 1024
 """Transactions in the first run of a process."""
+
+STATEMENT_LIMIT: Final = timedelta(minutes=2)
+"""Of a run; one that was stopped is made smaller."""
 
 ENOUGH: Final = 50_000
 """Rows for one run: about half a second's work."""
@@ -31,7 +35,7 @@ class RollupStep:
     brought many; it is cut when it took too long.
 
     Args:
-        link: its connection, with a limit for statements.
+        link: its connection.
         keep: how long figures are kept: as long as the deliveries that they tell of.
     """
 
@@ -48,6 +52,7 @@ class RollupStep:
             if not self._is_behind and timedelta() <= idle < INTERVAL:
                 return (INTERVAL - idle).total_seconds()
             with conn.transaction():
+                limit_statements(conn, STATEMENT_LIMIT)
                 if not rollups.take_rollup(conn):
                     return INTERVAL.total_seconds()
                 self._is_behind = self._run(conn)

@@ -20,7 +20,8 @@ from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
 from fencepost.settings import Settings
 from fencepost.store.migrate import migrate
-from fencepost.store.pool import Role, connect, errors_as_ours
+from fencepost.store.pool import connect, errors_as_ours
+from fencepost.store.session import Role
 
 _PASSED_ON: Final = (
     "CONCURRENCY", "CONNECT_SECONDS", "DEADLINE_SECONDS", "KEEP_RESPONSES", "LEASE_SECONDS",

@@ -17,6 +17,7 @@ from fencepost import __version__
 from fencepost.errors import KeyUnavailableError, SettingsError, UndecryptableError
 from fencepost.settings import Settings
 from fencepost.store import checkup, publishing
+from fencepost.store.session import is_lent
 from fencepost.timeline_text import format_duration
 
 _SKEW: Final = 5.0
@@ -152,6 +153,18 @@ def check_server(conn: Connection[Any]) -> Iterator[Finding]:
     else:
         yield Finding("ok", "clock", "this machine and the database agree")
     yield Finding("ok", "database", f"PostgreSQL {server.version // 10000} answers")
+
+
+def check_bell(conn: Connection[Any]) -> Iterator[Finding]:
+    """See whether a worker with this address hears a producer's commit."""
+    if is_lent(conn):
+        yield Finding(
+            "warning",
+            "doorbell",
+            "the database is reached through a pooler: a worker hears no commit through one, and"
+            " looks ten times a second instead",
+            "give workers the database's own address in FENCEPOST_DATABASE_URL",
+        )
 
 
 def check_doors(conn: Connection[Any], settings: Settings) -> Iterator[Finding]:

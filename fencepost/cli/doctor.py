@@ -58,6 +58,7 @@ def _examine() -> Iterator[Finding]:
     try:
         with database(settings) as answering, open_connection(answering, "dashboard") as conn:
             yield from checks.check_server(conn)
+            yield from checks.check_bell(conn)
             check_revision(conn)
             yield from checks.check_schema(conn)
             yield from checks.check_doors(conn, answering)

@@ -15,7 +15,8 @@ from fencepost.embedded import database
 from fencepost.errors import NotFoundError
 from fencepost.home import has_database
 from fencepost.settings import Settings
-from fencepost.store.pool import Role, connect, errors_as_ours
+from fencepost.store.pool import connect, errors_as_ours
+from fencepost.store.session import Role
 
 
 @dataclass(frozen=True, slots=True)

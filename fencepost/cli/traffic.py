@@ -24,7 +24,8 @@ from fencepost.producer import Producer
 from fencepost.publish import publish
 from fencepost.states import State
 from fencepost.store.deliveries import count_by_state, list_deliveries
-from fencepost.store.pool import Role, errors_as_ours
+from fencepost.store.pool import errors_as_ours
+from fencepost.store.session import Role
 
 
 @dataclass(frozen=True, slots=True)

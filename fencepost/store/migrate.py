@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, make_url, pool, text
 from fencepost.errors import SchemaError
 from fencepost.resources import resource
 from fencepost.store.pool import errors_as_ours
+from fencepost.store.session import is_lent
 
 ROLES = ("fencepost_owner", "fencepost_worker", "fencepost_dashboard", "fencepost_producer")
 _LOCK = 0x66656E6365  # "fence": one migration at a time in one database
@@ -36,11 +37,17 @@ def migrate(url: str, schema: str = "public") -> str:
 
     Raises:
         DatabaseUnavailableError: the server does not answer.
-        SchemaError: the server is too old, or the login lacks a right; says which.
+        SchemaError: the server is too old, the login lacks a right, or a pooler is in between;
+            says which.
     """
     with errors_as_ours(), psycopg.connect(url, autocommit=True) as conn:
         if conn.info.server_version < 150000:  # noqa: PLR2004 - the form libpq gives it in
             raise SchemaError("Fencepost needs PostgreSQL 15 or later.")
+        if is_lent(conn):
+            raise SchemaError(
+                "A migration cannot run through a pooler; set FENCEPOST_DATABASE_URL to the"
+                " database's own address for it."
+            )
         conn.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         try:
             _prepare(conn, schema)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any
 
 import psycopg
-from psycopg import Connection, sql
-from psycopg.types.numeric import Int8Dumper
+from psycopg import Connection
 from psycopg_pool import PoolTimeout
 
-from fencepost.errors import DatabaseUnavailableError, SchemaError, SettingsError
-
-Role = Literal["owner", "worker", "dashboard", "producer"]
+from fencepost.errors import DatabaseUnavailableError
+from fencepost.store.session import STATEMENT_LIMIT, Role, prepare
 
 # A dead network is noticed within seconds; the server forgets a dead client as fast.
 _CONNECTION: dict[str, Any] = {
@@ -24,22 +23,15 @@ _CONNECTION: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
     "client_encoding": "utf8",  # whatever the database's is: arrays go as bytes of ours
 }
-_SESSION = {
-    "statement_timeout": "15s",
-    "lock_timeout": "5s",
-    "idle_in_transaction_session_timeout": "15s",
-    "client_connection_check_interval": "5s",
-    # What the statements were written for, whatever the database's own defaults are.
-    "default_transaction_isolation": "read committed",
-    "DateStyle": "ISO",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "jit": "off",
-}
 
 
 def connect(
-    url: str, *, role: Role, schema: str = "public", name: str = "fencepost"
+    url: str,
+    *,
+    role: Role,
+    schema: str = "public",
+    name: str = "fencepost",
+    statement_limit: timedelta = STATEMENT_LIMIT,
 ) -> Connection[Any]:
     """Open a connection that acts as ``fencepost_<role>`` in Fencepost's schema.
 
@@ -51,49 +43,23 @@ def connect(
         role: whose rights to take.
         schema: where the tables live.
         name: shown in ``pg_stat_activity``.
+        statement_limit: no statement may take longer; behind a pooler, the login's.
 
     Raises:
         DatabaseUnavailableError: the server does not answer.
-        SettingsError: it answers, and refuses this login or this role.
+        SchemaError: it answers, and was not migrated.
+        SettingsError: it answers, and refuses this login or this role, or is behind a pooler
+            and the login does not bring what a session must.
     """
     with errors_as_ours():
         conn = psycopg.connect(url, autocommit=True, application_name=name, **_CONNECTION)
     try:
-        configure(conn, role=role, schema=schema)
+        with errors_as_ours():
+            prepare(conn, role=role, schema=schema, statement_limit=statement_limit)
     except BaseException:
         conn.close()
         raise
     return conn
-
-
-def configure(conn: Connection[Any], *, role: Role, schema: str) -> None:
-    """Prepare a fresh autocommit connection: role, schema, limits, one type for integers."""
-    # One text, one prepared statement: psycopg would pick int2, int4 or int8 by value.
-    conn.adapters.register_dumper(int, Int8Dumper)
-    settings = {**_SESSION, "search_path": f'"{schema}", pg_temp'}
-    with errors_as_ours():
-        try:
-            conn.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(f"fencepost_{role}")))
-        except psycopg.errors.InvalidParameterValue as error:
-            raise SchemaError(
-                "This database has no Fencepost roles yet; run `fencepost migrate`."
-            ) from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise SettingsError(
-                f"The login {conn.info.user!r} may not act as fencepost_{role};"
-                f" run as an administrator: GRANT fencepost_{role} TO {conn.info.user}"
-            ) from error
-        conn.execute(
-            "SELECT set_config(name, setting, false)"
-            " FROM unnest(%s::text[], %s::text[]) AS s(name, setting)",
-            (list(settings), list(settings.values())),
-        )
-        if role == "worker":
-            # A token must be durable before it is used, or a crash hands it out twice.
-            conn.execute(
-                "SELECT set_config('synchronous_commit', 'on', false)"
-                " WHERE current_setting('synchronous_commit') = 'off'"
-            )
 
 
 @contextmanager

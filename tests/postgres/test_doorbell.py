@@ -9,15 +9,20 @@ import psycopg
 import pytest
 from psycopg import Connection, IsolationLevel
 
+from conftest import MakeSettings
+from factories import subscribe
 from fencepost.errors import DatabaseUnavailableError
 from fencepost.keyring import Keyring
 from fencepost.store import doorbell
 from fencepost.store.migrate import migrate
+from receiver import Receiver
 from waiting import eventually
 from worker.bell import PROOF_SECONDS, Bell
+from worker.build import Worker
 from worker.doze import IDLE_SECONDS, MARK_SECONDS, SLEEPING_SECONDS, Doze
 from worker.fanout import BREATH_SECONDS, FanOut
 from worker.link import Link
+from workers import WorkerThread
 
 Connect = Callable[..., Connection[Any]]
 
@@ -346,3 +351,23 @@ def test_a_bell_that_is_not_heard_is_not_trusted(
     bell()
     assert not bell.works
     elsewhere.close()
+
+
+def test_without_a_doorbell_nobody_listens_and_nobody_is_asked_to_ring(
+    db: Connection[Any],
+    db_url: str,
+    settings: MakeSettings,
+    endpoint_keyring: Keyring,
+) -> None:
+    with Receiver() as receiver, WorkerThread(Worker(settings(db_url, doorbell=False))):
+        subscribe(db, endpoint_keyring, receiver.url)
+        publish(db)
+        eventually(lambda: len(receiver.requests) == 1)
+        assert not doorbell.look(db).is_marked
+        publish(db)
+        eventually(lambda: len(receiver.requests) == 2)
+        assert not doorbell.look(db).is_marked
+        assert db.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'fencepost worker bell'"
+        ).fetchone() == (0,)

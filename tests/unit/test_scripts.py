@@ -30,10 +30,12 @@ def program(path: Path, name: str, text: str) -> None:
     (path / name).chmod(0o755)
 
 
-def run(script: str, path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(
+    script: str, path: Path, *arguments: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
     variables: Mapping[str, str] = {"PATH": str(path), **environ}
     return subprocess.run(
-        [SHELL, SCRIPTS / script, str(path.parent / "venv")],
+        [SHELL, SCRIPTS / script, *(arguments or [str(path.parent / "venv")])],
         env=variables,
         check=False,
         capture_output=True,
@@ -66,14 +68,14 @@ def test_setup_with_a_python_that_lacks_venv_names_the_package(path: Path) -> No
     assert "install python3.12-venv" in done.stderr
 
 
-def test_a_browser_that_cannot_be_had_fails_loudly(path: Path) -> None:
-    done = run("chromium.sh", path)
+def test_a_program_that_cannot_be_had_fails_loudly(path: Path) -> None:
+    done = run("program.sh", path, "chromium", "chromium-browser")
     assert done.returncode == 1
-    assert "need Chromium, and none was found: install" in done.stderr
+    assert "need chromium, and it was not found: install" in done.stderr
 
 
-def test_a_browser_that_is_there_is_taken(path: Path) -> None:
+def test_a_program_that_is_there_is_taken_by_any_of_its_names(path: Path) -> None:
     program(path, "chromium-browser", "exit 0")
-    done = run("chromium.sh", path)
+    done = run("program.sh", path, "chromium", "chromium-browser")
     assert done.returncode == 0
     assert done.stdout.strip() == str(path / "chromium-browser")

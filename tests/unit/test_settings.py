@@ -332,7 +332,7 @@ def test_a_kept_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int
 
 
 def test_every_setting_is_described_and_its_default_is_legal() -> None:
-    assert len({setting.name for setting in SETTINGS}) == len(SETTINGS) == 25
+    assert len({setting.name for setting in SETTINGS}) == len(SETTINGS) == 26
     for setting in SETTINGS:
         assert setting.help
         if setting.default:
