@@ -143,11 +143,12 @@
   document.body.addEventListener("toast", ({ detail }) => toast(detail.text ?? detail.value));
 
   /* A region that could not be refreshed keeps what it shows and says how old that is. */
+  const isFilter = (element) => element?.matches?.("form.bar");
   const isRegion = (element) => element?.dataset && "asOf" in element.dataset;
 
   document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
     const status = ctx.response.status;
-    if (status === 401 || status === 422) return;
+    if (status === 401 || (status === 422 && !isFilter(ctx.sourceElement))) return;
     if (isRegion(ctx.sourceElement)) stale(ctx.sourceElement, status);
     else alarm(ctx.text.slice(0, 300) || `That did not work (${status}).`);
   });
@@ -170,6 +171,7 @@
 
   document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
     const region = ctx.sourceElement;
+    if (isFilter(region) && ctx.response.status < 400) alarm("");
     if (!isRegion(region) || ctx.response.status >= 400) return;
     const date = ctx.response.headers.get("date"); // fresh even when the body came from the cache
     if (date) region.dataset.asOf = new Date(date).toISOString();
