@@ -72,21 +72,6 @@
     }
   }
 
-  /* Open bars grow; a region whose axis has no room left asks to be drawn anew. */
-  function growBars() {
-    for (const bar of all("[data-grows]")) {
-      const { grows, from, room } = bar.dataset;
-      // Drawn anew, a bar keeps its element.
-      if (bar.drawnFrom !== from) Object.assign(bar, { drawn: now(), drawnFrom: from });
-      const width = Number(from) + (Number(grows) * (now() - bar.drawn)) / 1000;
-      bar.setAttribute("width", `${Math.min(width, room)}%`);
-      const isDue = width >= room && now() - (bar.asked ?? 0) > 5000;
-      if (!isDue || root.dataset.live === "paused") continue;
-      bar.asked = now();
-      bar.closest("[data-topic]").dispatchEvent(new CustomEvent("retry"));
-    }
-  }
-
   function nameTimeForm() {
     const button = byId("time-form");
     if (button) put(button, form() === "relative" ? "ago" : form());
@@ -299,7 +284,7 @@
   function refresh() {
     showTimes();
     showOpen();
-    growBars();
+    document.dispatchEvent(new CustomEvent("fencepost:tick", { detail: now() }));
   }
 
   nameTimeForm();

@@ -57,7 +57,9 @@ class Tray(Generic[_T]):
         """
         self._is_empty_handed = True
         if not self._things:
-            self._bell.wait(within)
+            self._bell.clear()  # it may have rung for what was taken since
+            if not self._things:
+                self._bell.wait(within)
         self._is_empty_handed = False
         self._bell.clear()
         if self._things and not self._is_urgent and len(self._things) < self._enough:

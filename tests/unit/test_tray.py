@@ -98,3 +98,14 @@ def test_none_is_lost_and_none_comes_twice_however_many_lay_them_down(*, can_wai
     for place in range(3):  # in the order in which each laid them down
         own = [number for number in taken if number // each == place]
         assert own == sorted(own)
+
+
+def test_a_ring_for_what_was_taken_already_wakes_nobody() -> None:
+    tray = Tray[int](enough=2, linger=LONG)
+    tray.put(1, can_wait=True)
+    other = meanwhile(partial(tray.put, 2, can_wait=True))
+    assert take(tray) == ([1, 2], True)
+    other.join()
+    began = time.monotonic()
+    assert tray.take(most=9, within=0.05) == []
+    assert time.monotonic() - began >= 0.05
