@@ -103,7 +103,8 @@ def test_none_is_lost_and_none_comes_twice_however_many_lay_them_down(*, can_wai
 def test_a_ring_for_what_was_taken_already_wakes_nobody() -> None:
     tray = Tray[int](enough=2, linger=LONG)
     tray.put(1, can_wait=True)
-    other = meanwhile(partial(tray.put, 2, can_wait=True))
+    other = threading.Timer(0.05, partial(tray.put, 2, can_wait=True))
+    other.start()  # it rings while the first one is made to wait
     assert take(tray) == ([1, 2], True)
     other.join()
     began = time.monotonic()
