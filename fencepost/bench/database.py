@@ -94,7 +94,7 @@ def _on_server(url: str) -> Iterator[str]:
     statements = [sql.SQL(text).format(sql.Identifier(name)) for text in _MAKE_AND_DROP]
     _execute(url, statements[0])
     try:
-        yield psycopg.conninfo.make_conninfo(url, dbname=name)
+        yield f"{url}{'&' if '?' in url else '?'}dbname={name}"  # the last one named counts
     finally:
         _execute(url, statements[1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import psycopg
 import pytest
 
 from commands import Commands, Environ
@@ -38,6 +39,18 @@ def test_a_small_one_has_all_figures_and_breaks_nothing(bench: Commands) -> None
     assert not any("resumed" in line for line in found["timeline"])
     assert "Draining: 180 of 180" in result.stderr
     assert "requests/s when alone" in result.stderr
+
+
+def test_on_a_server_that_is_set_it_has_a_database_of_its_own(
+    environ: Environ, superuser_url: str
+) -> None:
+    fencepost = Commands(environ, superuser_url)
+    result = fencepost.run("bench", "--deliveries", "20", "--seconds", "0.5", "--json")
+    assert json.loads(result.stdout)["invariants"] == {}
+    with psycopg.connect(superuser_url) as conn:
+        left = "SELECT datname FROM pg_database WHERE datname LIKE 'fencepost_bench_%'"
+        assert conn.execute(left).fetchall() == []
+        assert conn.execute("SELECT count(*) FROM webhook_events").fetchone() == (0,)
 
 
 def test_a_part_alone_leaves_the_others_out(bench: Commands) -> None:
