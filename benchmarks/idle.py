@@ -6,12 +6,18 @@ import os
 import random
 import socket
 import statistics
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
+import psycopg
 from psycopg import Connection
-from runs import BenchmarkError, Size, run_alone, tell
+from runs import BenchmarkError, Size, environment, run_alone, tell
 from section import Goal, Section
 
 from fencepost.bench import load
@@ -19,6 +25,7 @@ from fencepost.bench.database import own_database
 from fencepost.bench.plan import Plan
 from fencepost.bench.receivers import Receivers
 from fencepost.bench.workers import workers
+from fencepost.embedded import Embedded
 from fencepost.producer import Producer
 from fencepost.publish import publish
 
@@ -50,18 +57,78 @@ class _Clock:
 
 
 def measure(size: Size) -> Section:
-    """Publish one event after another, at odd moments, to a worker that has nothing to do."""
+    """Measure with the doorbell and by polling, with one worker and with two."""
+    rows: list[list[object]] = []
+    goals: list[Goal] = []
+    for hears, limit in ((True, 50), (False, 150)):
+        mode = "with the doorbell" if hears else "by polling"
+        for count in (1, 2):
+            tell(f"idle, {mode}, workers: {count}")
+            statements, latencies = run(count, hears=hears, events=size.pick(150, 1000))
+            centiles = statistics.quantiles(latencies, n=100)
+            rows.append(
+                [
+                    mode,
+                    count,
+                    len(latencies),
+                    centiles[49],
+                    centiles[94],
+                    centiles[98],
+                    statements,
+                    os.getloadavg()[0],
+                ]
+            )
+            goals += [
+                Goal.at_most(
+                    f"commit to receiver p99, {mode}, workers: {count}", centiles[98], limit, "ms"
+                ),
+                Goal.at_most(
+                    f"an idle worker asks, {mode}, workers: {count}", statements, 20, "statements/s"
+                ),
+            ]
+    return Section(
+        title="Latency of an idle worker",
+        goals=goals,
+        command="python benchmarks/idle.py [--full]",
+        columns=("", "workers", "events", "p50 ms", "p95 ms", "p99 ms",
+                 "statements/s of each worker", "load of the machine"),
+        rows=rows,
+    )  # fmt: skip
+
+
+def run(count: int, *, hears: bool, events: int) -> tuple[float, list[float]]:
+    """Publish one event after another, at odd moments, to workers that have nothing to do.
+
+    Args:
+        count: of workers.
+        hears: whether producers ring for them.
+        events: how many.
+
+    Returns:
+        What each worker asks in a second while nothing happens, and each event's milliseconds
+        from commit to receiver.
+    """
     clock, plan, pause = _Clock(), Plan(subscriptions=1), threading.Event()
-    with own_database(plan, say=tell) as db:
+    latencies = []
+    with (
+        _counting_server() as url,
+        environment(FENCEPOST_DATABASE_URL=url),
+        own_database(plan, say=tell) as made,
+    ):
+        db = replace(made, environ={**made.environ, "FENCEPOST_DOORBELL": str(int(hears))})
         load.subscribe(db, plan, Receivers("clock", clock.port, clock.port, 0.0))
         producer = Producer.of(db.settings)
-        with workers(db, 1), db.connect("producer") as conn, db.connect("owner") as owner:
+        with (
+            workers(db, count),
+            db.connect("producer") as conn,
+            psycopg.connect(db.environ["FENCEPOST_DATABASE_URL"], autocommit=True) as counter,
+        ):
+            counter.execute("CREATE EXTENSION pg_stat_statements")
             pause.wait(2)
-            before = _transactions(owner)
+            before = _statements(counter)
             pause.wait(_QUIET_SECONDS)
-            statements = (_transactions(owner) - before - 1) / _QUIET_SECONDS
-            latencies = []
-            for event_type, payload in plan.events(size.pick(150, 1000)):
+            statements = (_statements(counter) - before - 1) / _QUIET_SECONDS / count
+            for event_type, payload in plan.events(events):
                 clock.came.clear()
                 with conn.transaction():
                     publish(conn, event_type, payload, producer=producer)
@@ -70,25 +137,27 @@ def measure(size: Size) -> Section:
                     raise BenchmarkError("an event did not arrive within 30 s")
                 latencies.append((clock.at - began) * 1000)
                 pause.wait(random.SystemRandom().uniform(0.05, 0.35))
-    centiles = statistics.quantiles(latencies, n=100)
-    return Section(
-        title="Latency of an idle worker",
-        goals=[
-            Goal.at_most("commit to receiver p99, with the doorbell", centiles[98], 50, "ms"),
-            Goal.at_most("an idle worker asks", statements, 20, "statements/s"),
-        ],
-        command="python benchmarks/idle.py [--full]",
-        columns=("events", "p50 ms", "p95 ms", "p99 ms", "transactions/s", "load of the machine"),
-        rows=[[len(latencies), centiles[49], centiles[94], centiles[98], statements,
-               os.getloadavg()[0]]],
-    )  # fmt: skip
+    return statements, latencies
 
 
-def _transactions(conn: Connection[Any]) -> int:
-    """Count what this database has run: in autocommit, a statement is a transaction."""
+@contextmanager
+def _counting_server() -> Iterator[str]:
+    """Run a server that counts statements, whichever is set; give its superuser's address."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder,
+        Embedded(
+            Path(folder) / "home",
+            configuration={"shared_preload_libraries": "pg_stat_statements"},
+        ) as server,
+    ):
+        yield server.superuser_url()
+
+
+def _statements(conn: Connection[Any]) -> int:
+    """Count what this database was asked, BEGIN and COMMIT included."""
     row = conn.execute(
-        "SELECT xact_commit + xact_rollback FROM pg_stat_database"
-        " WHERE datname = current_database()"
+        "SELECT sum(calls)::bigint FROM pg_stat_statements"
+        " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
     ).fetchone()
     return 0 if row is None else int(row[0])
 
