@@ -1,4 +1,4 @@
-"""Signatures, judged as a receiver judges them: by the library of its scheme."""
+"""Signatures, judged as a receiver judges them: by the library of its scheme, and by ours."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import stripe
 import svix.webhooks
 from standardwebhooks.exceptions import WebhookVerificationError
 
+from fencepost.receiver import RefusedError, verify
 from receiver import Received
 
 TOLERANCE = 300
@@ -19,6 +20,7 @@ TOLERANCE = 300
 
 
 def verify_standard(received: Received, secret: str) -> None:
+    verify(received.body, received.headers, secret, now=received.at)
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
     headers = {name: received.header(name) for name in names}
     if is_text(received.body):
@@ -33,6 +35,7 @@ def verify_standard(received: Received, secret: str) -> None:
 
 
 def verify_stripe(received: Received, secret: str) -> None:
+    verify(received.body, received.headers, secret, scheme="stripe", now=received.at)
     value = received.header("Fencepost-Signature")
     if is_text(received.body):
         stripe.WebhookSignature.verify_header(received.body, value, secret, TOLERANCE)
@@ -41,6 +44,7 @@ def verify_stripe(received: Received, secret: str) -> None:
 
 
 def verify_prefixed(received: Received, secret: str) -> None:
+    verify(received.body, received.headers, secret, scheme="prefixed", now=received.at)
     value = received.header("Fencepost-Signature")
     _verify_hex(value, lambda timestamp: f"t={timestamp}.".encode() + received.body, secret)
 
@@ -51,7 +55,12 @@ VERIFIERS: Mapping[str, Callable[[Received, str], None]] = {
     "prefixed": verify_prefixed,
 }
 
-REFUSALS = (AssertionError, WebhookVerificationError, stripe.SignatureVerificationError)
+REFUSALS = (
+    AssertionError,
+    RefusedError,
+    WebhookVerificationError,
+    stripe.SignatureVerificationError,
+)
 """What they raise."""
 
 
