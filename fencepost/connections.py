@@ -1,4 +1,4 @@
-"""Run a statement in the transaction of whatever a producer works with.
+"""Run a statement in the transaction of whatever a producer or receiver works with.
 
 psycopg is known by its classes. SQLAlchemy and Django are known by what their objects offer, so
 that neither is imported, or needed, here.
@@ -39,12 +39,14 @@ def join(connection: Any) -> Run:  # noqa: ANN401  # it may come from a library 
     if isinstance(connection, psycopg.Connection):
         return _join_psycopg(connection)
     if isinstance(connection, psycopg.AsyncConnection) or _is_async_sqlalchemy(connection):
-        raise TypeError("this connection is asynchronous: await apublish(…) instead")
+        raise TypeError(
+            "this connection is asynchronous: await apublish(…), or aonce(…) of an Inbox, instead"
+        )
     if _is_of("sqlalchemy", connection):
         return _join_sqlalchemy(connection)
     if _is_of("django", connection) and hasattr(connection, "in_atomic_block"):
         return _join_django(connection)
-    raise TypeError(f"publish takes {_ACCEPTED}, not {_name(connection)}")
+    raise TypeError(f"this takes {_ACCEPTED}, not {_name(connection)}")
 
 
 async def join_async(connection: Any) -> AsyncRun:  # noqa: ANN401  # likewise
@@ -59,7 +61,7 @@ async def join_async(connection: Any) -> AsyncRun:  # noqa: ANN401  # likewise
         return run_bridged
     if not isinstance(connection, psycopg.AsyncConnection):
         raise TypeError(
-            "apublish takes an asynchronous psycopg connection, or an SQLAlchemy AsyncSession or"
+            "this takes an asynchronous psycopg connection, or an SQLAlchemy AsyncSession or"
             f" AsyncConnection on psycopg, not {_name(connection)}"
         )
     _require_transaction(connection)
@@ -89,7 +91,7 @@ def _require_transaction(
     """Without autocommit psycopg begins a transaction by itself; with it, somebody must have."""
     if connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE:
         raise NotInTransactionError(
-            "the connection is in autocommit: publish inside `with conn.transaction():`"
+            "the connection is in autocommit: call this inside `with conn.transaction():`"
         )
 
 
@@ -101,15 +103,14 @@ def _join_sqlalchemy(bound: Any) -> Run:  # noqa: ANN401  # a Session, scoped_se
             raise NotInTransactionError("the session has no transaction: call session.begin()")
         bound = bound.connection()
     if not hasattr(bound, "exec_driver_sql"):
-        raise TypeError(f"publish takes {_ACCEPTED}, not {_name(bound)}")
+        raise TypeError(f"this takes {_ACCEPTED}, not {_name(bound)}")
     if (bound.dialect.name, bound.dialect.paramstyle) != ("postgresql", "pyformat"):
         raise TypeError(
-            f"publish needs SQLAlchemy on psycopg, not on {bound.dialect.name}+"
-            f"{bound.dialect.driver}"
+            f"this needs SQLAlchemy on psycopg, not on {bound.dialect.name}+{bound.dialect.driver}"
         )
     if bound.connection.driver_connection.autocommit:
         raise NotInTransactionError(
-            "the engine is in AUTOCOMMIT: publish through a connection with another isolation level"
+            "the engine is in AUTOCOMMIT: use a connection with another isolation level"
         )
 
     def run(statement: str, parameters: Parameters) -> Rows:
@@ -121,10 +122,10 @@ def _join_sqlalchemy(bound: Any) -> Run:  # noqa: ANN401  # a Session, scoped_se
 
 def _join_django(connection: Any) -> Run:  # noqa: ANN401  # a database wrapper, or its proxy
     if connection.vendor != "postgresql":
-        raise TypeError(f"publish needs Django on PostgreSQL, not on {connection.vendor}")
+        raise TypeError(f"this needs Django on PostgreSQL, not on {connection.vendor}")
     if not connection.in_atomic_block and connection.get_autocommit():
         raise NotInTransactionError(
-            "Django has no transaction here: publish inside `with transaction.atomic():`"
+            "Django has no transaction here: call this inside `with transaction.atomic():`"
         )
 
     def run(statement: str, parameters: Parameters) -> Rows:

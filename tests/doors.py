@@ -1,4 +1,4 @@
-"""Every way in which a producer can publish, with the real library behind each.
+"""Every way to publish, or to record in an inbox, with the real library behind each.
 
 Run as a program, ``doors.py NAME``, it publishes one event to ``DATABASE_URL`` in an open
 transaction, says so, and waits to be killed.
@@ -27,6 +27,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from fencepost import apublish, publish
+from fencepost.receiver import Inbox
+from fencepost.receiver.signatures import Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Transaction:
     """``publish`` without its first argument, and with nothing to await."""
     execute: Callable[[str], object]
     """Does something else in the same transaction."""
+    once: Callable[..., bool]
+    """``Inbox(connection).once``, with nothing to await; ``endpoint`` is the inbox's."""
 
 
 Door = Callable[[str], AbstractContextManager[Transaction]]
@@ -62,19 +66,23 @@ def through_sql(url: str) -> Iterator[Transaction]:
         return UUID(str(row[0]))
 
     with psycopg.connect(url) as conn:
-        yield Transaction(call, lambda text: conn.execute(text.encode()))
+        yield Transaction(call, lambda text: conn.execute(text.encode()), partial(_once, conn))
 
 
 @contextmanager
 def through_psycopg(url: str) -> Iterator[Transaction]:
     with psycopg.connect(url) as conn:
-        yield Transaction(partial(publish, conn), lambda text: conn.execute(text.encode()))
+        yield Transaction(
+            partial(publish, conn), lambda text: conn.execute(text.encode()), partial(_once, conn)
+        )
 
 
 @contextmanager
 def through_psycopg_in_autocommit(url: str) -> Iterator[Transaction]:
     with psycopg.connect(url, autocommit=True) as conn, conn.transaction():
-        yield Transaction(partial(publish, conn), lambda text: conn.execute(text.encode()))
+        yield Transaction(
+            partial(publish, conn), lambda text: conn.execute(text.encode()), partial(_once, conn)
+        )
 
 
 @contextmanager
@@ -91,9 +99,7 @@ def through_async_psycopg(url: str) -> Iterator[Transaction]:
 @contextmanager
 def through_session(url: str) -> Iterator[Transaction]:
     with _engine(url) as engine, Session(engine) as session, session.begin():
-        yield Transaction(
-            partial(publish, session), lambda text: session.execute(sqlalchemy.text(text))
-        )
+        yield _of_session(session)
 
 
 @contextmanager
@@ -102,9 +108,7 @@ def through_scoped_session(url: str) -> Iterator[Transaction]:
     with _engine(url) as engine:
         session = scoped_session(sessionmaker(engine))
         try:
-            yield Transaction(
-                partial(publish, session), lambda text: session.execute(sqlalchemy.text(text))
-            )
+            yield _of_session(session)
             session.commit()
         finally:
             session.remove()
@@ -113,7 +117,7 @@ def through_scoped_session(url: str) -> Iterator[Transaction]:
 @contextmanager
 def through_sqlalchemy_connection(url: str) -> Iterator[Transaction]:
     with _engine(url) as engine, engine.begin() as conn:
-        yield Transaction(partial(publish, conn), lambda text: conn.execute(sqlalchemy.text(text)))
+        yield _of_session(conn)
 
 
 @contextmanager
@@ -145,7 +149,11 @@ def through_async_connection(url: str) -> Iterator[Transaction]:
 @contextmanager
 def through_django(url: str) -> Iterator[Transaction]:
     with django_at(url), django_transaction.atomic():
-        yield Transaction(partial(publish, django_connection), _execute_in_django)
+        yield Transaction(
+            partial(publish, django_connection),
+            _execute_in_django,
+            partial(_once, django_connection),
+        )
 
 
 DOORS: Mapping[str, Door] = {
@@ -195,6 +203,19 @@ def django_at(url: str) -> Iterator[None]:
         del django_connections["default"]
 
 
+def _of_session(session: Any) -> Transaction:
+    """Of a Session, a scoped_session or a Connection."""
+    return Transaction(
+        partial(publish, session),
+        lambda text: session.execute(sqlalchemy.text(text)),
+        partial(_once, session),
+    )
+
+
+def _once(connection: Any, headers: Headers, **options: Any) -> bool:
+    return Inbox(connection, **options).once(headers)
+
+
 def _execute_in_django(text: str) -> None:
     with django_connection.cursor() as cursor:
         cursor.execute(text)
@@ -204,7 +225,10 @@ def _awaited(runner: asyncio.Runner, connection: Any, execute: Callable[[str], A
     def call(*args: Any, **options: Any) -> UUID:
         return runner.run(apublish(connection, *args, **options))
 
-    return Transaction(call, lambda text: runner.run(execute(text)))
+    def once(headers: Headers, **options: Any) -> bool:
+        return runner.run(Inbox(connection, **options).aonce(headers))
+
+    return Transaction(call, lambda text: runner.run(execute(text)), once)
 
 
 async def _started(waiting: Any) -> Any:

@@ -1,5 +1,6 @@
 """The receiver's half: know who sent a request, and act once however often it comes."""
 
+from fencepost.receiver.inbox import Inbox, StaleRequestError
 from fencepost.receiver.signatures import (
     MalformedHeaderError,
     MissingHeaderError,
@@ -11,10 +12,12 @@ from fencepost.receiver.signatures import (
 )
 
 __all__ = [
+    "Inbox",
     "MalformedHeaderError",
     "MissingHeaderError",
     "NoMatchError",
     "RefusedError",
+    "StaleRequestError",
     "TooNewError",
     "TooOldError",
     "verify",

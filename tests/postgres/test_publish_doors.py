@@ -280,7 +280,7 @@ def test_what_is_refused_leaves_the_transaction_alone(url: str) -> None:
 def test_only_known_connections_are_taken(url: str) -> None:
     engine = sqlalchemy.create_engine("sqlite://")
     for other in (None, "postgresql://", object(), engine, engine.connect()):
-        with pytest.raises(TypeError, match="publish"):
+        with pytest.raises(TypeError, match="psycopg"):
             publish(other, "order.paid", {})
     engine.dispose()
 
