@@ -13,6 +13,11 @@ from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwrig
 
 from waiting import LIMIT
 
+TELL_VIOLATIONS = (
+    "addEventListener('securitypolicyviolation',"
+    " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
+)
+"""A script for every page: what the policy blocks is said on the console, whatever it is."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -57,7 +62,9 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
         pytest.fail("There is no Chromium on this machine: apt-get install chromium")
     expect.set_options(timeout=LIMIT * 1000)
     # /dev/shm is small in containers; root needs the sandbox off, and loads nothing but our pages.
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+    # To a browser a name is no loopback address, which it would trust on plain http.
+    arguments = ["--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1"]
+    arguments += ["--no-sandbox"] if os.getuid() == 0 else []
     found = playwright.chromium.launch(executable_path=program, args=arguments)
     yield found
     found.close()

@@ -31,12 +31,14 @@ class Stage:
     Args:
         url: of its superuser.
         endpoint_keyring: that of the dashboard under test.
+        keyring: likewise, of its payloads; without it nobody can open them.
     """
 
-    def __init__(self, url: str, endpoint_keyring: Keyring) -> None:
+    def __init__(self, url: str, endpoint_keyring: Keyring, keyring: Keyring | None = None) -> None:
         self.conn: Connection[Any] = psycopg.connect(url, autocommit=True)
         self.url = url
         self._endpoint_keyring = endpoint_keyring
+        self._keyring = keyring
 
     def close(self) -> None:
         """Give the connection back."""
@@ -89,6 +91,25 @@ class Stage:
             {"ids": ids},
         )
         return ids
+
+    def give_payload(self, delivery_id: UUID, payload: bytes) -> None:
+        """Give a delivery's event a payload that can be opened."""
+        assert self._keyring is not None
+        row = self.conn.execute(
+            "SELECT e.id, e.event_type, e.content_type FROM webhook_events e"
+            " JOIN webhook_deliveries d ON d.event_id = e.id WHERE d.id = %s",
+            (delivery_id,),
+        ).fetchone()
+        assert row is not None
+        key_id, sealed = self._keyring.seal_payload(
+            payload, event_id=row[0], event_type=row[1], content_type=row[2]
+        )
+        self.conn.execute(
+            "WITH e AS (UPDATE webhook_events SET payload_bytes = %(size)s WHERE id = %(event)s)"
+            " UPDATE webhook_payloads SET key_id = %(key)s, sealed = %(sealed)s"
+            " WHERE event_id = %(event)s",
+            {"event": row[0], "key": key_id, "sealed": sealed, "size": len(payload)},
+        )
 
     def claim(self, delivery_id: UUID, worker: str = "worker-a") -> Lease:
         """Claim one delivery, and nothing else."""

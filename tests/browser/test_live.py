@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from serving import Site, start, stop
@@ -22,6 +23,7 @@ def watch(page: Page, path: str) -> None:
     live(page)
 
 
+@pytest.mark.check(2)
 def test_a_timeline_grows_without_a_reload(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
@@ -48,6 +50,7 @@ def test_a_timeline_grows_without_a_reload(site: Site, page: Page) -> None:
     assert segments[:4] == ["ingest", "waiting", "preparing", "in_flight"]
 
 
+@pytest.mark.check(2)
 def test_an_open_stage_counts_on(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
@@ -58,6 +61,7 @@ def test_an_open_stage_counts_on(site: Site, page: Page) -> None:
     eventually(lambda: counter.inner_text() != before)
 
 
+@pytest.mark.check(2)
 def test_a_refused_write_appears_beside_the_attempt(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
@@ -72,6 +76,7 @@ def test_a_refused_write_appears_beside_the_attempt(site: Site, page: Page) -> N
     expect(fenced).to_contain_text("token 1")
 
 
+@pytest.mark.check(2)
 def test_the_numbers_of_the_overview_follow(site: Site, page: Page) -> None:
     stage = site.stage
     sub = stage.subscription()
@@ -85,6 +90,7 @@ def test_the_numbers_of_the_overview_follow(site: Site, page: Page) -> None:
     expect(badge).to_contain_text(str(before + 2))
 
 
+@pytest.mark.check(3)
 def test_a_list_stays_where_it_is_and_says_what_is_new(site: Site, page: Page) -> None:
     stage = site.stage
     sub = stage.subscription("stays in place")
@@ -109,6 +115,7 @@ def test_a_list_stays_where_it_is_and_says_what_is_new(site: Site, page: Page) -
     expect(page.locator("#new-rows")).to_have_text("")
 
 
+@pytest.mark.check(4)
 def test_a_pause_stops_every_request(site: Site, page: Page) -> None:
     stage = site.stage
     (delivery,) = stage.deliveries(stage.subscription().id)
@@ -129,6 +136,7 @@ def test_a_pause_stops_every_request(site: Site, page: Page) -> None:
     expect(page.get_by_test_id("delivery-state")).to_contain_text("retried")
 
 
+@pytest.mark.check(5)
 def test_a_restart_of_the_server_is_survived(site: Site, new_page: Callable[..., Page]) -> None:
     page = new_page()
     for known in ("ERR_", "Failed to load", "Failed to fetch", "status 50", "warning"):
@@ -144,6 +152,7 @@ def test_a_restart_of_the_server_is_survived(site: Site, new_page: Callable[...,
     expect(page.get_by_test_id("delivery-state")).to_contain_text("delivered")
 
 
+@pytest.mark.check(5)
 def test_a_region_that_cannot_be_refreshed_says_how_old_it_is(
     site: Site, new_page: Callable[..., Page]
 ) -> None:
@@ -177,6 +186,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     page.wait_for_url(f"**/login?next=/deliveries/{delivery}")
 
 
+@pytest.mark.check(2)
 def test_an_events_page_follows_its_fan_out(site: Site, page: Page) -> None:
     stage = site.stage
     event_id = stage.value("SELECT webhook_publish('order.paid', '{}')")

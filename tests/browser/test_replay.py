@@ -14,6 +14,7 @@ def count(site: Site, where: str, *params: object) -> int:
     return int(site.stage.value(f"SELECT count(*) FROM {where}", *params))
 
 
+@pytest.mark.check(10)
 def test_all_that_match_are_replayed_behind_an_exact_count(site: Site, page: Page) -> None:
     stage = site.stage
     sub, other = stage.subscription("to replay"), stage.subscription("to leave alone")
@@ -53,6 +54,7 @@ def test_all_that_match_are_replayed_behind_an_exact_count(site: Site, page: Pag
     assert count(site, dead, sub.id) == 2
 
 
+@pytest.mark.check(13)
 def test_escape_closes_the_question_and_changes_nothing(site: Site, page: Page) -> None:
     stage = site.stage
     (dead,) = stage.dead(stage.subscription().id, 1)
@@ -67,6 +69,7 @@ def test_escape_closes_the_question_and_changes_nothing(site: Site, page: Page) 
     assert count(site, "webhook_delivery_attempts WHERE delivery_id = %s", dead) == 6
 
 
+@pytest.mark.check(13)
 def test_one_is_replayed_with_the_keyboard_alone(site: Site, page: Page) -> None:
     stage = site.stage
     sub = stage.subscription("by keyboard")
@@ -93,6 +96,7 @@ def test_one_is_replayed_with_the_keyboard_alone(site: Site, page: Page) -> None
                  " AND subscription_id = %s", sub.id) == 1  # fmt: skip
 
 
+@pytest.mark.check(13)
 def test_shortcuts_can_be_switched_off(page: Page) -> None:
     page.goto("/overview")
     page.keyboard.press("?")
@@ -106,6 +110,7 @@ def test_shortcuts_can_be_switched_off(page: Page) -> None:
     assert page.url.endswith("/overview")
 
 
+@pytest.mark.check(13)
 def test_the_focus_is_never_under_the_header(site: Site, page: Page) -> None:
     stage = site.stage
     sub = stage.subscription("long list")
@@ -122,6 +127,7 @@ def test_the_focus_is_never_under_the_header(site: Site, page: Page) -> None:
         assert top >= under - 1
 
 
+@pytest.mark.check(11)
 @pytest.mark.parametrize("size", [3, 101])
 def test_everything_works_without_javascript(
     site: Site, new_page: Callable[..., Page], size: int
@@ -151,6 +157,7 @@ def test_everything_works_without_javascript(
     expect(page.get_by_test_id("replay-remaining")).to_have_text(str(size))
 
 
+@pytest.mark.check(15)
 def test_copying_gives_the_exact_id(site: Site, new_page: Callable[..., Page]) -> None:
     (delivery,) = site.stage.deliveries(site.stage.subscription().id)
     page = new_page(permissions=["clipboard-read", "clipboard-write"])

@@ -17,8 +17,8 @@ from stage import Stage
 
 
 @pytest.fixture
-def stage(superuser_url: str, endpoint_keyring: Keyring) -> Iterator[Stage]:
-    found = Stage(superuser_url, endpoint_keyring)
+def stage(superuser_url: str, endpoint_keyring: Keyring, keyring: Keyring) -> Iterator[Stage]:
+    found = Stage(superuser_url, endpoint_keyring, keyring)
     yield found
     found.close()
 
