@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.explanation import Explanation
 from fencepost.figures import Percentiles, Stats
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
-from fencepost.records import Action, ApiToken, Event, Replay, User, Worker
+from fencepost.records import Action, ApiToken, Event, Replay, ReplayPart, User, Worker
 from fencepost.subscription_spec import MASK
 from fencepost.timeline import Segment, Timeline
 
@@ -151,21 +151,47 @@ def fenced_json(write: FencedWrite) -> Object:
     }
 
 
-def replay_json(found: Replay) -> Object:
-    """Show a bulk replay; lists do not count ``delivered`` and ``failed``: there they are null."""
+def replay_json(found: Replay, parts: Iterable[ReplayPart] | None = None) -> Object:
+    """Show a bulk replay.
+
+    Args:
+        found: the replay.
+        parts: what it sends to whom, the largest first; None: unsaid.
+    """
+    shown = _replay(found)
+    if parts is not None:
+        shown["subscriptions"] = [
+            {
+                "subscription_id": str(part.subscription_id),
+                "eligible": part.eligible,
+                "requeued": part.requeued,
+            }
+            for part in parts
+        ]
+    return shown
+
+
+def _replay(found: Replay) -> Object:
     return {
         "id": str(found.id),
         "state": found.state,
         "filter": dict(found.filter),
         "reason": found.reason,
+        "order": "newest_first" if found.is_newest_first else "oldest_first",
         "rate_per_second": found.rate_per_second,
         "matched": found.matched,
         "eligible": found.eligible,
+        "already_delivered": found.already_delivered,
+        "not_eligible": dict(found.not_eligible),
         "requeued": found.requeued,
         "delivered": found.delivered,
         "failed": found.failed,
+        "passed_on": found.passed_on,
+        "in_flight": found.in_flight,
         "skipped": found.skipped,
         "remaining": found.remaining,
+        "first_failures": [str(id_) for id_ in found.first_failures],
+        "paused_reason": found.paused_reason,
         "failure": found.failure,
         "created_by": found.created_by,
         "created_at": moment(found.created_at),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -34,15 +34,31 @@ class Replay:
     state: str
     filter: Mapping[str, list[str]]
     """As the list has it; moments absolute, states written out."""
+    is_newest_first: bool
     reason: str | None
     rate_per_second: float | None
+    """For each subscription; None: as fast as they can be requeued."""
     matched: int
     """Deliveries in the filter when the draft was made."""
     eligible: int
     """Of those, the ones that can be sent again."""
+    already_delivered: int
+    """Of the eligible, those that were delivered when the draft was made."""
+    not_eligible: Mapping[str, int]
+    """The others, by the reason: ``removed erased discarded held waiting replayed``."""
     requeued: int
     skipped: int
     """Of the eligible, those that had left their state when their turn came."""
+    delivered: int
+    """Of the requeued, those delivered; a second old while many are, like the next two."""
+    failed: int
+    """Of the requeued, those in the DLQ again."""
+    passed_on: int
+    """Of the requeued, those that another replay took over before they ended."""
+    first_failures: Sequence[UUID]
+    """The first few of the requeued whose attempts failed."""
+    paused_reason: str | None
+    """Why it paused itself; None: it did not."""
     failure: str | None
     created_by: str
     created_at: datetime
@@ -50,15 +66,28 @@ class Replay:
     started_by: str | None
     started_at: datetime | None
     finished_at: datetime | None
-    delivered: int | None = None
-    """Of the requeued, those delivered now; None where it was not counted."""
-    failed: int | None = None
-    """Of the requeued, those in the DLQ again."""
 
     @property
     def remaining(self) -> int:
         """Those whose turn has not come; of a cancelled replay, those that never will be sent."""
         return self.eligible - self.requeued - self.skipped
+
+    @property
+    def in_flight(self) -> int:
+        """Of the requeued, those that wait, or are being sent."""
+        return self.requeued - self.delivered - self.failed - self.passed_on
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPart:
+    """What a bulk replay sends to one subscription."""
+
+    subscription_id: UUID
+    name: str | None
+    """None: nothing is known of it any more."""
+    eligible: int
+    requeued: int
+    is_done: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,12 @@ class Worker:
             may_reap=lambda: self._heartbeat.is_fresh,
             on_new=self._wake_claim,
         )
-        replay = ReplayStep(self._link("replay"), on_new=self._wake_claim)
+        replay = ReplayStep(
+            self._link("replay"),
+            worker_id=self.worker_id,
+            on_new=self._wake_claim,
+            clock=elapsed,
+        )
         rollup = RollupStep(self._link("rollup"), keep=timedelta(days=settings.retention_days))
         upkeep = Upkeep(self._link("upkeep"))
         self._claim_loop = self._loop("claim", self._claim)

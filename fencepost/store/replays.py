@@ -7,8 +7,8 @@ they did to the log of actions in it. The work itself is done by ``requeue``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from fencepost.cursors import Page, Position
 from fencepost.errors import ConflictError, InvalidInputError, NotFoundError
 from fencepost.filters import DeliveryFilter
-from fencepost.records import Replay
+from fencepost.records import Replay, ReplayPart
 from fencepost.store.actions import check_reason, log_action, need_transaction
 from fencepost.store.conditions import pin, where
 from fencepost.store.paging import fetch_page
@@ -32,7 +32,25 @@ _COLUMNS = sql.SQL(_SQL.columns)
 DRAFT_LIFE: Final = timedelta(minutes=15)
 """How long a draft's count is good for."""
 
+MOST_PARTS: Final = 20
+"""That are shown of a replay; it may have thousands."""
+
 _FASTEST: Final = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a replay, one for each subscription.
+
+    Attributes:
+        count: how many.
+        largest: what the largest of them sends.
+        longest: what of any is still to be requeued: it says when the replay ends.
+    """
+
+    count: int
+    largest: int
+    longest: int
 
 
 def draft_replay(
@@ -41,6 +59,7 @@ def draft_replay(
     *,
     reason: str | None = None,
     rate: float | None = None,
+    newest_first: bool = False,
     actor: str,
 ) -> Replay:
     """Fix what a replay would send again, and count it; touches no delivery.
@@ -50,12 +69,14 @@ def draft_replay(
         scope: which deliveries; without ``state`` those in the DLQ. Discarded ones are not
             eligible unless it says ``discarded=1``.
         reason: why; needed at the start at the latest.
-        rate: deliveries per second; None: as fast as they can be requeued.
+        rate: deliveries per second to each subscription; None: as fast as they can be requeued.
+        newest_first: what entered the DLQ, or was made, last is sent first; else the other way.
         actor: who drafts it.
 
     Returns:
         The draft, good for 15 minutes; ``eligible`` are in a state that can be sent again,
-        of a subscription that was not removed, with a payload that was not erased.
+        of a subscription that was not removed, with a payload that was not erased, and do not
+        wait to be replayed already. ``not_eligible`` says why the others are not.
 
     Raises:
         InvalidInputError: ``reason`` or ``rate_per_second``.
@@ -69,6 +90,7 @@ def draft_replay(
         "filter": Jsonb(scope.to_json()),
         "reason": check_reason(reason),
         "rate": _check_rate(rate),
+        "is_newest_first": newest_first,
         "actor": actor,
         "life": DRAFT_LIFE,
     }
@@ -81,7 +103,7 @@ def draft_replay(
 
 
 def get_replay(conn: Connection[Any], replay_id: UUID) -> Replay:
-    """Give a replay with the present outcomes of its deliveries.
+    """Give a replay as it is now.
 
     Raises:
         NotFoundError: there is none with this id.
@@ -91,7 +113,21 @@ def get_replay(conn: Connection[Any], replay_id: UUID) -> Replay:
         found = cur.execute(query, {"id": replay_id}).fetchone()
     if found is None:
         raise NotFoundError(f"There is no replay {replay_id}.")
-    return _with_outcomes(conn, found)
+    return found
+
+
+def list_parts(
+    conn: Connection[Any], replay_id: UUID, *, limit: int = MOST_PARTS
+) -> Sequence[ReplayPart]:
+    """List what a replay sends to whom, the largest parts first."""
+    with conn.cursor(row_factory=class_row(ReplayPart)) as cur:
+        return cur.execute(_SQL.list_parts, {"id": replay_id, "limit": limit}).fetchall()
+
+
+def measure_parts(conn: Connection[Any], replay_id: UUID) -> Parts:
+    """Say how many parts a replay has, and how long they are."""
+    with conn.cursor(row_factory=class_row(Parts)) as cur:
+        return cur.execute(_SQL.measure_parts, {"id": replay_id}).fetchone() or Parts(0, 0, 0)
 
 
 def list_replays(
@@ -101,7 +137,7 @@ def list_replays(
     after: Position | None = None,
     before: Position | None = None,
 ) -> Page[Replay]:
-    """List replays, the newest first, without drafts and without counting outcomes."""
+    """List replays, the newest first, without drafts."""
     return fetch_page(
         conn,
         sql.SQL(_SQL.list_replays),
@@ -122,6 +158,7 @@ def start_replay(
     actor: str,
     reason: str | None = None,
     rate: float | None = None,
+    newest_first: bool | None = None,
     confirm: int | None = None,
 ) -> Replay:
     """Start a draft; what is sent again is the draft's stored scope, never a new one.
@@ -133,12 +170,14 @@ def start_replay(
         replay_id: the draft.
         actor: who starts it.
         reason: why; None: as drafted.
-        rate: deliveries per second; None: as drafted.
+        rate: deliveries per second to each subscription; None: as drafted.
+        newest_first: the order; None: as drafted.
         confirm: must equal ``eligible`` where given.
 
     Raises:
         NotFoundError: there is none with this id.
-        ConflictError: the draft has expired, was cancelled, or was started with other values.
+        ConflictError: the draft has expired, was cancelled, was started with other values, or
+            has nothing that can be sent again.
         InvalidInputError: ``reason`` (none was given), ``confirm`` or ``rate_per_second``.
     """
     need_transaction(conn)
@@ -146,22 +185,34 @@ def start_replay(
     found, is_expired = _lock(conn, replay_id)
     reason = found.reason if reason is None else reason
     rate = found.rate_per_second if rate is None else rate
+    newest_first = found.is_newest_first if newest_first is None else newest_first
     if confirm is not None and confirm != found.eligible:
         raise InvalidInputError("confirm", f"confirm must be {found.eligible}, the eligible count")
     if found.state != "DRAFT":
-        same = (reason, rate) == (found.reason, found.rate_per_second)
-        if not same or found.state == "CANCELLED":
+        as_started = (found.reason, found.rate_per_second, found.is_newest_first)
+        if (reason, rate, newest_first) != as_started or found.state == "CANCELLED":
             raise ConflictError(f"Replay {replay_id} is {found.state}; draft a new one.")
-        return _with_outcomes(conn, found)
+        return found
     if is_expired:
         raise ConflictError(f"The draft {replay_id} has expired; draft a new one, with new counts.")
+    if not found.eligible:
+        raise ConflictError(
+            f"The draft {replay_id} has nothing to send again: of {found.matched} deliveries that"
+            " match its filter none is eligible."
+        )
     if reason is None:
         raise InvalidInputError("reason", "reason is required: say why these are sent again")
     query = sql.SQL(_SQL.start_replay).format(columns=_COLUMNS)
-    params = {"id": replay_id, "reason": reason, "rate": rate, "actor": actor}
+    params = {
+        "id": replay_id,
+        "reason": reason,
+        "rate": rate,
+        "is_newest_first": newest_first,
+        "actor": actor,
+    }
     started = _change(conn, query, params, was=found)
     _log(conn, started, actor=actor, action="replay.start", affected=started.eligible)
-    return _with_outcomes(conn, started)
+    return started
 
 
 def pause_replay(conn: Connection[Any], replay_id: UUID, *, actor: str) -> Replay:
@@ -201,7 +252,7 @@ def _move(
         params = {"id": replay_id, "to_state": to, "from_states": list(allowed)}
         found = _change(conn, query, params, was=found)
         _log(conn, found, actor=actor, action=action, affected=found.remaining)
-    return _with_outcomes(conn, found)
+    return found
 
 
 def _lock(conn: Connection[Any], replay_id: UUID) -> tuple[Replay, bool]:
@@ -224,18 +275,12 @@ def _change(
     return changed
 
 
-def _with_outcomes(conn: Connection[Any], found: Replay) -> Replay:
-    """Count, from the deliveries themselves, what became of the requeued ones."""
-    with conn.cursor(row_factory=dict_row) as cur:
-        counts = cur.execute(_SQL.count_outcomes, {"id": found.id}).fetchone()
-    return replace(found, **(counts or {}))
-
-
 def _log(conn: Connection[Any], found: Replay, *, actor: str, action: str, affected: int) -> None:
     asked = {
         "filter": found.filter,
         "reason": found.reason,
         "rate_per_second": found.rate_per_second,
+        "order": "newest_first" if found.is_newest_first else "oldest_first",
         "eligible": found.eligible,
     }
     log_action(

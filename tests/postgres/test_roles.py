@@ -17,6 +17,7 @@ WORKER = {
     "DELETE": {
         "webhook_failing_subscriptions",
         "webhook_outbox",
+        "webhook_replay_outcomes",
         "webhook_rollups",
         "webhook_workers",
     },

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fencepost import objects
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
-from fencepost.records import Event, Replay
+from fencepost.records import Event, Replay, ReplayPart
 from fencepost.states import State
 from fencepost.timeline import build
 
@@ -79,11 +79,12 @@ def test_a_timeline_shows_rows_segments_and_what_was_fenced() -> None:
 
 def test_a_replay_shows_what_remains() -> None:
     replay = Replay(
-        ID, "RUNNING", {"state": ["dlq"]}, "why", None, 9, 8, 5, 1, None, "user dana",
-        AT.astimezone(UTC), AT, "user eve", AT, None, 3, 2,
+        ID, "RUNNING", {"state": ["dlq"]}, False, "why", None, 9, 8, 0, {"removed": 1},
+        5, 1, 2, 1, 1, [ID], None, None, "user dana", AT.astimezone(UTC), AT, "user eve", AT, None,
     )  # fmt: skip
-    shown = objects.replay_json(replay)
+    shown = objects.replay_json(replay, [ReplayPart(ID, "shop", 8, 5, is_done=False)])
     names = "id state matched eligible requeued delivered failed skipped remaining"
     assert set(names.split()) <= shown.keys()
-    assert shown["remaining"] == 2
+    assert (shown["remaining"], shown["in_flight"]) == (2, 1)
+    assert shown["subscriptions"] == [{"subscription_id": str(ID), "eligible": 8, "requeued": 5}]
     json.dumps(shown)

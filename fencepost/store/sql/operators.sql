@@ -2,10 +2,10 @@
 -- rows, so what guards them is the state that is read under the row lock.
 
 -- name: replay_moves
--- Of the rows in "picked": those that can be sent again are, and every row comes back in "judged".
+-- Of the rows in "picked", each with its place: those that can be sent again are, and every row comes back in "judged".
 t AS MATERIALIZED (SELECT fencepost_now() AS now),
 found AS MATERIALIZED (
-    SELECT l.*, l.seq <> p.seq AS has_moved
+    SELECT l.*, p.place, l.seq <> p.seq AS has_moved
       FROM (SELECT * FROM picked ORDER BY id) p        -- locked in id order: batches never deadlock
      CROSS JOIN LATERAL (
            SELECT d.id, d.current_state AS from_state, d.seq, d.subscription_id, d.event_id, d.next_attempt_at
@@ -14,7 +14,7 @@ found AS MATERIALIZED (
               FOR NO KEY UPDATE OF d) l
 ),
 judged AS MATERIALIZED (
-    SELECT f.id, f.from_state, s.max_attempts, s.ordered, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
+    SELECT f.id, f.from_state, f.place, s.max_attempts, s.ordered, r.detail ->> 'operator' AS replayed_by, r.created_at AS replayed_at,
            -- The lock was waited for: the row is new, but all else here is as it was before.
            CASE WHEN f.has_moved THEN 'moved'
                 WHEN f.from_state NOT IN ('RETRIED', 'DLQ', 'DELIVERED') THEN 'state'
@@ -24,7 +24,7 @@ judged AS MATERIALIZED (
       FROM found f
      CROSS JOIN t
       LEFT JOIN webhook_subscriptions s ON s.id = f.subscription_id
-      LEFT JOIN webhook_events e ON e.id = f.event_id
+      LEFT JOIN webhook_events e ON e.id = f.event_id AND e.erased_at IS NOT NULL
       -- Pressed twice: it waits for a worker already, because an operator wanted it to.
       LEFT JOIN LATERAL (
            SELECT a.seq, a.detail, a.created_at
@@ -35,7 +35,8 @@ judged AS MATERIALIZED (
 ),
 moved AS (
     UPDATE webhook_deliveries d
-       SET current_state = 'RETRIED', seq = d.seq + 2, next_attempt_at = t.now,
+       SET current_state = 'RETRIED', seq = d.seq + 2,
+           next_attempt_at = t.now + j.place * interval '1 microsecond',   -- sent in the order in which they were picked
            -- Send now keeps budget and lane; a replay begins anew, behind what is live.
            budget_start = CASE WHEN j.from_state = 'RETRIED' THEN d.budget_start ELSE d.attempt_count END,
            first_attempt_at = CASE WHEN j.from_state = 'RETRIED' THEN d.first_attempt_at END,
@@ -64,7 +65,7 @@ trail AS (
 )
 
 -- name: replay_delivery
-WITH picked AS MATERIALIZED (SELECT d.id, d.seq FROM webhook_deliveries d WHERE d.id = %(id)s), {moves}
+WITH picked AS MATERIALIZED (SELECT d.id, d.seq, 0 AS place FROM webhook_deliveries d WHERE d.id = %(id)s), {moves}
 SELECT j.from_state, j.obstacle, j.replayed_by, j.replayed_at FROM judged j
 
 -- name: discard_moves
