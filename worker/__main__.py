@@ -12,6 +12,7 @@ from fencepost.embedded import Embedded
 from fencepost.errors import FencepostError, SettingsError
 from fencepost.settings import Settings
 from worker import signals
+from worker.attempt_log import LineFormatter
 from worker.build import Worker
 
 COLLECTED_AFTER = 20_000
@@ -29,9 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="fencepost worker", description=__doc__)
     parser.add_argument("--name", help="in front of the worker id's random suffix")
     chosen = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     gc.freeze()  # what is imported by now stays
     gc.set_threshold(COLLECTED_AFTER)
     stop = threading.Event()

@@ -84,6 +84,7 @@ class Sender:
         endpoint_keyring: seals what is kept of answers.
         keep_responses: ``none``, ``failures`` or ``all``.
         chance: the jitter of retries.
+        report: told how each attempt ended, before ``settle`` is.
         on_free: called when a slot came free.
     """
 
@@ -96,6 +97,7 @@ class Sender:
         endpoint_keyring: Keyring,
         keep_responses: str,
         chance: random.Random,
+        report: Callable[[InFlight, Settlement], None],
         on_free: Callable[[], None],
     ) -> None:
         self._transport = transport
@@ -104,6 +106,7 @@ class Sender:
         self._keyring = endpoint_keyring
         self._keep = keep_responses
         self._chance = chance
+        self._report = report
         self._on_free = on_free
 
     def send(self, prepared: Prepared, attempted: Attempted) -> None:
@@ -128,8 +131,8 @@ class Sender:
             log.exception("delivery.unjudged delivery=%s", flight.attempted.id)
             settlement = unjudged(flight, reply)
         self._learn(flight, settlement)
+        self._report(flight, settlement)
         self._settle(self._with_response(flight, reply, settlement))
-        _report(flight, settlement)
         self._on_free()
 
     def _learn(self, flight: InFlight, settlement: Settlement) -> None:
@@ -161,15 +164,3 @@ class Sender:
             context=("response", str(attempted.id), str(attempted.attempt_count)),
         )
         return replace(settlement, response=sealed)
-
-
-def _report(flight: InFlight, settlement: Settlement) -> None:
-    """Write the one wide line of an attempt: no URL path, payload or secret is in it."""
-    claimed = flight.prepared.claimed
-    log.info(
-        "delivery.attempted delivery=%s event=%s type=%s subscription=%s attempt=%d token=%d"
-        " cause=%s status=%s error=%s latency_ms=%s lost=%s",
-        claimed.lease.delivery_id, claimed.event_id, claimed.event_type, claimed.subscription_id,
-        flight.attempted.attempt_count, claimed.lease.fencing_token, settlement.cause,
-        settlement.status, settlement.error, settlement.latency_ms, settlement.was_aborted,
-    )  # fmt: skip

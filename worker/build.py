@@ -17,6 +17,7 @@ from fencepost.store.registry import Beat, beat
 from fencepost.store.session import STATEMENT_LIMIT
 from worker import metrics
 from worker.attempt import Sender
+from worker.attempt_log import AttemptLog
 from worker.bell import Bell
 from worker.claim import Claim
 from worker.clock import elapsed
@@ -72,10 +73,12 @@ class Worker:
             backlog=4 * settings.concurrency,
             clock=elapsed,
         )
+        self._attempt_log = AttemptLog()
         self._settle = Settle(
             self._link("settle"),
             worker_id=self.worker_id,
             roster=self.roster,
+            on_taken=self._attempt_log.write,
             on_settled=self._wake_claim,
             clock=elapsed,
         )
@@ -86,6 +89,7 @@ class Worker:
             endpoint_keyring=endpoint_keyring,
             keep_responses=settings.keep_responses,
             chance=chance,
+            report=self._attempt_log.note,
             on_free=self._wake_claim,
         )
         self._heartbeat = Heartbeat(
@@ -220,6 +224,7 @@ class Worker:
         self._transport.close(wait=0)
         self._settle_loop.stop()
         self._settle_loop.join(DRAIN_MARGIN)
+        self._attempt_log.write()
         self._heartbeat_loop.stop()
         self._heartbeat_loop.join(DRAIN_MARGIN)
         self._state = "stopped"

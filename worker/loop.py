@@ -63,7 +63,8 @@ class Loop:
 
     def wake(self) -> None:
         """End the present wait early."""
-        self._woken.set()
+        if not self._woken.is_set():  # many callers, one wait: setting it anew takes a lock
+            self._woken.set()
 
     def stop(self) -> None:
         """Let the present step end, and call no other."""

@@ -45,6 +45,7 @@ class Settle:
         link: its connection.
         worker_id: this process.
         roster: forgets what is settled.
+        on_taken: called before a batch is written.
         on_settled: called after each batch: slots may have come free.
         clock: seconds that only rise.
     """
@@ -55,12 +56,14 @@ class Settle:
         *,
         worker_id: str,
         roster: Roster,
+        on_taken: Callable[[], None],
         on_settled: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._link = link
         self._worker_id = worker_id
         self._roster = roster
+        self._on_taken = on_taken
         self._on_settled = on_settled
         self._clock = clock
         self._tray: Tray[Settlement] = Tray()
@@ -82,6 +85,7 @@ class Settle:
         """
         if not self._batch:
             self._batch = self._tray.take(most=LARGEST_BATCH, within=IDLE_SECONDS)
+            self._on_taken()
         if self._batch:
             try:
                 self._write()

@@ -53,6 +53,7 @@ def claim(db_url: str, settings: MakeSettings) -> Iterator[Claim]:
             endpoint_keyring=endpoint_keyring,
             keep_responses="none",
             chance=random.Random(1),
+            report=lambda _flight, _settlement: None,
             on_free=lambda: None,
         ),
         settle=lambda _: None,
