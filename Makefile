@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/fencepost-setup
 PG15_BIN ?= /usr/lib/postgresql/15/bin
 PYTEST := $(BIN)/python -m pytest
-CODE := fencepost worker dashboard migrations tests scripts benchmarks
+CODE := fencepost worker dashboard migrations tests scripts benchmarks examples
 PEERS := $(VENV)/peers
 # Tests that kill processes and tests with a browser want a process of their own for each folder.
 APART := tests/chaos tests/acceptance
@@ -60,7 +60,7 @@ lint: setup ## ruff, mypy, import contracts, spelling, templates
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/codespell $(CODE) templates static Makefile .ci $(wildcard *.md)
+	$(BIN)/codespell $(CODE) templates static Makefile .ci $(wildcard *.md docs/*.md)
 	$(BIN)/djlint --quiet --lint templates
 
 format: setup ## what ruff can mend by itself

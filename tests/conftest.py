@@ -163,6 +163,15 @@ def db_url(server: Embedded, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def receivers_url(server: Embedded) -> Iterator[str]:
+    """An empty database, such as a receiver has for itself."""
+    name = f"receiver_{uuid.uuid4().hex}"
+    _create(server, name, "template0")
+    yield _url(server, name)
+    _execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
 def superuser_url(server: Embedded, db_url: str) -> str:
     """The same database as ``db_url``, for its superuser."""
     name = psycopg.conninfo.conninfo_to_dict(db_url)["dbname"]
