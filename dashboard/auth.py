@@ -74,6 +74,12 @@ def by_session() -> Actor | None:
     return None if user is None else Actor(user.name, Role(user.role), "user")
 
 
+def session_key() -> bytes | None:
+    """Give what the database knows the session of this request by; None: it came with none."""
+    cookie = request.cookies.get(cookie_name(_COOKIE))
+    return None if not cookie or "Authorization" in request.headers else logins.session_key(cookie)
+
+
 def begin_session(response: Response, token: str) -> None:
     """Hand out the cookie of a session, and a form token that nobody knew before."""
     session.clear()

@@ -10,6 +10,7 @@ from typing import Any, Final
 import psycopg
 from flask import Flask
 from psycopg import Connection
+from sqlalchemy.engine import Connection as SQLAlchemyConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolExhaustedError
 
@@ -72,9 +73,14 @@ def connection() -> Connection[Any]:
     ``conn.transaction()`` on it: it would commit by itself.
     """
     with errors_as_ours():
-        found = db.session.connection().connection.driver_connection
+        return driver(db.session.connection())
+
+
+def driver(conn: SQLAlchemyConnection) -> Connection[Any]:
+    """Give the psycopg connection below one of SQLAlchemy's."""
+    found = conn.connection.driver_connection
     if not isinstance(found, Connection):
-        raise TypeError("the session's driver is not psycopg")
+        raise TypeError("the driver is not psycopg")
     return found
 
 

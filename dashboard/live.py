@@ -10,65 +10,41 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
-from uuid import UUID
+from typing import Final, Protocol
 
+from dashboard.signals import Found, Signals, Viewer, Wanted, signals, wanted_by
 from fencepost.errors import FencepostError
 
 log = logging.getLogger(__name__)
 
-DELIVERY: Final = "delivery:"
-REPLAY: Final = "replay:"
 _AFTER_FAILURE: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a look at the database found.
-
-    Attributes:
-        now: the database's clock at that look.
-        moved: whether the trail has rows that no look before had seen.
-        died: how many of them say that a delivery entered the DLQ.
-        queue_changed: whether anything entered or left the DLQ.
-        deliveries: of the watched ones that changed since the last look: id to signal.
-        replays: likewise.
-    """
-
-    now: datetime
-    moved: bool = False
-    died: int = 0
-    queue_changed: bool = False
-    deliveries: Mapping[UUID, Mapping[str, Any]] = field(default_factory=dict)
-    replays: Mapping[UUID, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Source(Protocol):
     """Where the hub looks."""
 
-    def look(self, *, deliveries: frozenset[UUID], replays: frozenset[UUID]) -> Changes:
+    def look(self, wanted: Wanted) -> Found:
         """Compare with the look before; raises FencepostError while the database is away."""
 
     def forget(self) -> None:
         """Start anew: the next look has nothing to compare with."""
 
 
-@dataclass(eq=False, slots=True)
-class Viewer:
-    """One open stream: what it watches, and what it has yet to be told."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a stream is to write.
 
-    topics: frozenset[str]
-    pending: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    is_new: bool = True
+    Attributes:
+        signals: event name to data, each name once.
+        mark: the id of these events: a stream that resumes from it misses nothing after them.
+        is_over: the stream is to end.
+    """
 
-    def ids(self, prefix: str) -> frozenset[UUID]:
-        """Give the deliveries or replays among the topics."""
-        return frozenset(
-            UUID(topic.removeprefix(prefix)) for topic in self.topics if topic.startswith(prefix)
-        )
+    signals: Signals = field(default_factory=dict)
+    mark: int | None = None
+    is_over: bool = False
 
 
 class Hub:
@@ -90,15 +66,22 @@ class Hub:
         self._thread: threading.Thread | None = None
         self._clock: tuple[datetime, float] | None = None
 
-    def join(self, topics: frozenset[str]) -> Viewer | None:
+    def join(
+        self, topics: frozenset[str], *, mark: int | None = None, session: bytes | None = None
+    ) -> Viewer | None:
         """Open a stream; None when there are as many as this process may have.
 
-        Its first signal is ``resync``: it covers what changed since its page was made.
+        Args:
+            topics: what its page shows.
+            mark: of the last event that the page has had, from whichever process: it is told
+                what came since. None, or one from too long ago: its first signal is ``resync``,
+                which covers what changed since the page was made.
+            session: the key of the login; the stream is over when that is.
         """
         with self._changed:
             if len(self._viewers) >= self._limit or self._stopping.is_set():
                 return None
-            viewer = Viewer(topics)
+            viewer = Viewer(topics, mark=mark, session=session)
             self._viewers.add(viewer)
             if self._thread is None:  # not earlier: a thread does not survive gunicorn's fork
                 self._thread = threading.Thread(target=self._run, name="live-hub", daemon=True)
@@ -111,14 +94,15 @@ class Hub:
         with self._changed:
             self._viewers.discard(viewer)
 
-    def wait(self, viewer: Viewer, *, seconds: float) -> Mapping[str, Mapping[str, Any]]:
-        """Wait for signals; give what came: event name to data, each name once."""
+    def wait(self, viewer: Viewer, *, seconds: float) -> Told:
+        """Wait for signals, and take what came."""
         with self._changed:
             self._changed.wait_for(
-                lambda: bool(viewer.pending) or self._stopping.is_set(), timeout=seconds
+                lambda: bool(viewer.pending) or viewer.is_over or self._stopping.is_set(),
+                timeout=seconds,
             )
             told, viewer.pending = viewer.pending, {}
-            return told
+            return Told(told, viewer.mark, viewer.is_over or self._stopping.is_set())
 
     def now(self) -> datetime | None:
         """Give the database's clock as of now; None before the first look."""
@@ -126,11 +110,6 @@ class Hub:
             return None
         seen, at = self._clock
         return seen + timedelta(seconds=time.monotonic() - at)
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the server is going down: streams end."""
-        return self._stopping.is_set()
 
     @property
     def viewers(self) -> int:
@@ -165,38 +144,21 @@ class Hub:
 
     def _tell(self, viewers: tuple[Viewer, ...]) -> bool:
         """Look once and give every viewer what concerns it; False when the look failed."""
-        deliveries = frozenset[UUID]().union(*(viewer.ids(DELIVERY) for viewer in viewers))
-        replays = frozenset[UUID]().union(*(viewer.ids(REPLAY) for viewer in viewers))
         try:
-            found = self._source.look(deliveries=deliveries, replays=replays)
+            found = self._source.look(wanted_by(viewers))
         except Exception as error:  # a hub that ended would freeze every page
             is_outage = isinstance(error, FencepostError)
             log.warning("live.look_failed reason=%s", error, exc_info=not is_outage)
             self._source.forget()
             with self._changed:  # whoever stays until it works again has missed something
                 for viewer in viewers:
-                    viewer.is_new = True
+                    viewer.is_new, viewer.mark = True, None
             return False
         self._clock = (found.now, time.monotonic())
         with self._changed:
             for viewer in viewers:
                 viewer.pending.update(signals(found, viewer))
-                viewer.is_new = False
+                viewer.is_new, viewer.mark = False, found.mark
+                viewer.is_over = viewer.session in found.over
             self._changed.notify_all()
         return True
-
-
-def signals(found: Changes, viewer: Viewer) -> dict[str, Mapping[str, Any]]:
-    """Choose what a viewer is told; several changes of one kind become one signal."""
-    if viewer.is_new:
-        return {"resync": {}}
-    told: dict[str, Mapping[str, Any]] = {}
-    if found.moved and "overview" in viewer.topics:
-        told["overview"] = {}
-    if found.queue_changed and "dlq" in viewer.topics:
-        told["dlq"] = {"delta": found.died}
-    for changed in sorted(viewer.ids(DELIVERY) & found.deliveries.keys()):
-        told["delivery"] = found.deliveries[changed]
-    for changed in sorted(viewer.ids(REPLAY) & found.replays.keys()):
-        told["replay"] = found.replays[changed]
-    return told

@@ -1,35 +1,22 @@
-"""What the hub reads: the newest rows of the trail, and the state of what is being watched."""
+"""What the hub reads: what is new in the trail, and the state of what is being watched."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import DateTime, Engine, func, select
+from psycopg import Connection as Driver
+from sqlalchemy import Engine, func, select
 from sqlalchemy.engine import Connection
 
-from dashboard.database import errors_as_ours
-from dashboard.live import Changes
-from dashboard.models import Delivery, FencedWrite, Replay, TrailRow
-from fencepost.states import Fact, State
+from dashboard.database import driver, errors_as_ours
+from dashboard.models import Delivery, FencedWrite, Replay
+from dashboard.signals import Found, Trail, Wanted
+from fencepost.store import changes
+from fencepost.store.changes import Changes
+from fencepost.store.logins import list_open
 
-WINDOW: Final = timedelta(seconds=10)
-"""Longer than our longest statement: rows become visible in the order of their commits,
-not of their times, so each look reads again what the last ones read."""
-
-_ENOUGH: Final = 5_000
-"""New rows in one look; with more than that everything counts as changed."""
-
-_QUEUE: Final = frozenset({State.DLQ, Fact.REPLAYED})
-
-_now = func.fencepost_now(type_=DateTime(timezone=True))
-_new_rows = (
-    select(TrailRow.delivery_id, TrailRow.seq, TrailRow.state, TrailRow.created_at)
-    .where(TrailRow.created_at > _now - WINDOW)  # served by the BRIN index
-    .limit(_ENOUGH)
-)
-_fenced = (
+_FENCED: Final = (
     select(func.count())
     .where(FencedWrite.delivery_id == Delivery.id)
     .correlate(Delivery)
@@ -49,77 +36,83 @@ class DatabaseSource:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew: rows in the window at the next look count as seen."""
-        self._seen: dict[tuple[UUID, int], datetime] = {}
-        self._deliveries: dict[UUID, tuple[Any, ...]] = {}
-        self._replays: dict[UUID, tuple[Any, ...]] = {}
-        self._is_first = True
+        """Start anew: what is there at the next look is no news."""
+        self._last: Changes | None = None
+        self._watched: dict[UUID, tuple[object, ...]] = {}
 
-    def look(self, *, deliveries: frozenset[UUID], replays: frozenset[UUID]) -> Changes:
+    def look(self, wanted: Wanted) -> Found:
         """Compare with the look before.
 
         Raises:
             DatabaseUnavailableError: the database is away.
         """
         with errors_as_ours(), self._engine.connect() as conn:
-            now: datetime = conn.execute(select(_now)).scalar_one()
-            states, is_full = self._new_states(conn, now)
-            moved = bool(states) or is_full
-            return Changes(
-                now=now,
-                moved=moved,
-                died=states.count(State.DLQ),
-                queue_changed=is_full or not _QUEUE.isdisjoint(states),
-                deliveries=self._changed_deliveries(conn, deliveries),
-                replays=self._changed_replays(conn, replays, moved=moved),
-            )
-
-    def _new_states(self, conn: Connection, now: datetime) -> tuple[list[str], bool]:
-        rows = conn.execute(_new_rows).all()
-        new = [row for row in rows if (row.delivery_id, row.seq) not in self._seen]
-        # A little longer than the window: what leaves it is never read again.
-        horizon = now - 2 * WINDOW
-        self._seen = {key: at for key, at in self._seen.items() if at > horizon}
-        self._seen |= {(row.delivery_id, row.seq): row.created_at for row in new}
-        is_first, self._is_first = self._is_first, False
-        if is_first:
-            return [], False
-        return [row.state for row in new], len(rows) == _ENOUGH
-
-    def _changed_deliveries(
-        self, conn: Connection, ids: frozenset[UUID]
-    ) -> dict[UUID, dict[str, Any]]:
-        if not ids:
-            return {}
-        rows = conn.execute(
-            select(Delivery.id, Delivery.seq, Delivery.current_state, _fenced.label("fenced"))
-            .where(Delivery.id.in_(ids))
-        ).all()  # fmt: skip
-        found = {row.id: (row.seq, row.current_state, row.fenced) for row in rows}
-        before, self._deliveries = self._deliveries, found
-        return {
-            id_: {"id": str(id_), "state": state, "seq": seq}
-            for id_, (seq, state, fenced) in found.items()
-            if id_ in before and before[id_] != (seq, state, fenced)
+            new = changes.read_changes(driver(conn), self._last)
+            # Later than the look itself, so that whoever resumes misses nothing in between.
+            resumed = None if wanted.since is None else _resume(driver(conn), wanted.since)
+            deliveries = _read_deliveries(conn, wanted.deliveries)
+            replays = _read_replays(conn, wanted.replays)
+            is_open = list_open(driver(conn), wanted.sessions) if wanted.sessions else frozenset()
+        state = {id_: state for id_, (state, _) in (deliveries | replays).items()}
+        changed = {
+            id_ for id_ in state.keys() & self._watched.keys() if state[id_] != self._watched[id_]
         }
+        if new.moved:  # what a replay sent may be delivered by any move
+            changed |= replays.keys()
+        self._last, self._watched = new, state
+        return Found(
+            now=new.now,
+            mark=new.mark,
+            trail=_trail(new),
+            resumed=resumed,
+            watched={id_: data for id_, (_, data) in (deliveries | replays).items()},
+            changed=frozenset(changed),
+            over=wanted.sessions - is_open,
+        )
 
-    def _changed_replays(
-        self, conn: Connection, ids: frozenset[UUID], *, moved: bool
-    ) -> dict[UUID, dict[str, Any]]:
-        """Find the replays that went on; what they sent may be delivered by any move."""
-        if not ids:
-            return {}
-        columns = (Replay.id, Replay.state, Replay.requeued, Replay.skipped, Replay.eligible)
-        rows = conn.execute(select(*columns).where(Replay.id.in_(ids))).all()
-        found = {row.id: (row.state, row.requeued, row.skipped) for row in rows}
-        before, self._replays = self._replays, found
-        return {
-            row.id: {
+
+_Watched = dict[UUID, tuple[tuple[object, ...], dict[str, Any]]]
+"""By id: what tells a change, and what the page is told."""
+
+
+def _read_deliveries(conn: Connection, ids: frozenset[UUID]) -> _Watched:
+    if not ids:
+        return {}
+    rows = conn.execute(
+        select(Delivery.id, Delivery.seq, Delivery.current_state, _FENCED.label("fenced"))
+        .where(Delivery.id.in_(ids))
+    )  # fmt: skip
+    return {
+        row.id: (
+            (row.seq, row.fenced),
+            {"id": str(row.id), "state": row.current_state, "seq": row.seq},
+        )
+        for row in rows
+    }
+
+
+def _read_replays(conn: Connection, ids: frozenset[UUID]) -> _Watched:
+    if not ids:
+        return {}
+    columns = (Replay.id, Replay.state, Replay.requeued, Replay.skipped, Replay.eligible)
+    return {
+        row.id: (
+            (row.state, row.requeued, row.skipped),
+            {
                 "id": str(row.id),
                 "state": row.state,
                 "requeued": row.requeued,
                 "total": row.eligible,
-            }
-            for row in rows
-            if row.id in before and (moved or before[row.id] != found[row.id])
-        }
+            },
+        )
+        for row in conn.execute(select(*columns).where(Replay.id.in_(ids)))
+    }
+
+
+def _resume(conn: Driver[Any], mark: int) -> Trail | None:
+    found = changes.read_since(conn, mark)
+    return None if found is None else _trail(found)
+
+
+def _trail(found: Changes) -> Trail:
+    return Trail(found.moved, found.died, found.queue_changed)

@@ -127,43 +127,23 @@
 
   document.body.addEventListener("toast", ({ detail }) => toast(detail.text ?? detail.value));
 
-  /* A region that could not be refreshed keeps what it shows and says how old that is. */
+  /* Of regions that refresh themselves, regions.js takes care. */
   const isFilter = (element) => element?.matches?.("form.bar");
   const isRegion = (element) => element?.dataset && "asOf" in element.dataset;
 
   document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
     const status = ctx.response.status;
     if (status === 401 || (status === 422 && !isFilter(ctx.sourceElement))) return;
-    if (isRegion(ctx.sourceElement)) stale(ctx.sourceElement, status);
-    else alarm(ctx.text.slice(0, 300) || `That did not work (${status}).`);
+    if (!isRegion(ctx.sourceElement)) {
+      alarm(ctx.text.slice(0, 300) || `That did not work (${status}).`);
+    }
   });
   document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
-    if (isRegion(ctx?.sourceElement)) stale(ctx.sourceElement, "no answer");
-    else if (ctx) alarm("The server did not answer. Nothing is known to have changed; try again.");
+    if (!ctx || isRegion(ctx.sourceElement)) return;
+    alarm("The server did not answer. Nothing is known to have changed; try again.");
   });
-
-  function stale(region, why) {
-    const seen = new Date(region.dataset.asOf).toISOString().slice(11, 19);
-    alarm(`Could not refresh (${why}). Showing data as of ${seen}Z. Next try in 5 s.`);
-    clearTimeout(region.retry);
-    region.retry = setTimeout(() => {
-      if (root.dataset.live !== "paused" && region.isConnected) {
-        region.dispatchEvent(new CustomEvent("retry"));
-      }
-    }, 5000);
-    region.classList.add("stale");
-  }
-
   document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-    const region = ctx.sourceElement;
-    if (isFilter(region) && ctx.response.status < 400) alarm("");
-    if (!isRegion(region) || ctx.response.status >= 400) return;
-    const date = ctx.response.headers.get("date"); // fresh even when the body came from the cache
-    if (date) region.dataset.asOf = new Date(date).toISOString();
-    if (region.classList.contains("stale")) {
-      region.classList.remove("stale");
-      if (!document.querySelector(".stale")) alarm("");
-    }
+    if (isFilter(ctx.sourceElement) && ctx.response.status < 400) alarm("");
   });
 
   /* ---- copying: the clipboard needs https or localhost, the fallback does not ---- */

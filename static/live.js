@@ -4,26 +4,37 @@
 
 (() => {
   const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
   const SIGNALS = ["overview", "delivery", "dlq", "replay", "resync"];
   const SILENCE = 45_000; // three heartbeats
   const HIDDEN = 30_000;
+  const SOON = 5_000;
+  const IDLE = 60_000;
   const PAUSED = "fencepost.paused";
 
   let source = null;
   let opened = ""; // the topics that it was opened with
   let last = ""; // id of the newest event: a new EventSource does not remember it
   let failures = 0;
-  let timers = {};
   let input = Date.now();
+  const timers = {};
 
   const fire = (name, detail) =>
     document.body.dispatchEvent(new CustomEvent(`live:${name}`, { detail }));
   const isPaused = () => sessionStorage.getItem(PAUSED) === "1";
+  const isOpen = () => source && source.readyState !== EventSource.CLOSED;
   const after = (name, milliseconds, action) => {
     clearTimeout(timers[name]);
-    timers[name] = setTimeout(action, milliseconds);
+    timers[name] = setTimeout(() => {
+      delete timers[name];
+      action();
+    }, milliseconds);
   };
-  const stop = (...names) => names.forEach((name) => clearTimeout(timers[name]));
+  const stop = (...names) =>
+    names.forEach((name) => {
+      clearTimeout(timers[name]);
+      delete timers[name];
+    });
 
   const topics = () =>
     [...new Set([...document.querySelectorAll("[data-topic]")].map((e) => e.dataset.topic))]
@@ -31,12 +42,17 @@
       .join(",");
 
   function show(state) {
-    if (root.dataset.live === state) return;
+    const before = root.dataset.live;
+    if (before === state) return;
     root.dataset.live = state;
-    const pill = document.getElementById("live-pill");
-    if (pill) {
-      pill.textContent = state;
-      pill.setAttribute("aria-pressed", String(state === "paused"));
+    const pill = byId("live-pill");
+    if (!pill) return;
+    pill.textContent = state;
+    pill.setAttribute("aria-pressed", String(state === "paused"));
+    // Not the first state, nor a break that may be over before it is read out.
+    if (before && state !== "reconnecting" && state !== "hidden" && pill.dataset.said !== state) {
+      if (pill.dataset.said) byId("announce").textContent = `Live updates: ${state}`;
+      pill.dataset.said = state;
     }
   }
 
@@ -61,13 +77,19 @@
       stop("poll");
       listen();
     });
-    source.addEventListener("error", () => lost(source?.readyState === EventSource.CLOSED));
+    source.addEventListener("error", () => lost(!isOpen()));
     source.addEventListener("hb", (event) => heard(event, (data) => fire("hb", data)));
     source.addEventListener("bye", () => open());
     for (const name of SIGNALS) {
       source.addEventListener(name, (event) => heard(event, (data) => fire(name, data)));
     }
     listen();
+  }
+
+  /* After a time in which nothing was asked for, the page has to be refreshed as a whole. */
+  function openAnew() {
+    last = "";
+    open();
   }
 
   function heard(event, tell) {
@@ -84,7 +106,7 @@
   function lost(isOver) {
     if (isPaused() || document.hidden) return;
     show(failures ? "polling" : "reconnecting");
-    poll();
+    if (!timers.poll) poll();
     if (!isOver) return;
     close();
     const wait = Math.min(30_000, 500 * 2 ** failures++) * (0.7 + 0.6 * Math.random());
@@ -93,10 +115,9 @@
 
   /* Every 5 s while somebody is at it, every minute when nobody has touched the page for one. */
   function poll() {
-    const idle = Date.now() - input > 60_000;
-    after("poll", idle ? 60_000 : 5_000, () => {
+    after("poll", Date.now() - input > IDLE ? IDLE : SOON, () => {
       if (isPaused() || root.dataset.live === "live") return;
-      if (root.dataset.live === "reconnecting") show("polling");
+      show("polling");
       fire("poll");
       poll();
     });
@@ -106,7 +127,7 @@
     if (isPaused()) {
       sessionStorage.removeItem(PAUSED);
       show("reconnecting");
-      open();
+      openAnew();
     } else {
       sessionStorage.setItem(PAUSED, "1");
       close();
@@ -115,24 +136,27 @@
     }
   }
 
+  function leave() {
+    after("hidden", HIDDEN, () => {
+      close();
+      stop("poll");
+      show("hidden");
+    });
+  }
+
   document.addEventListener("visibilitychange", () => {
     if (isPaused()) return;
-    if (document.hidden) {
-      after("hidden", HIDDEN, () => {
-        close();
-        stop("poll");
-        show("hidden");
-      });
-    } else {
+    if (document.hidden) leave();
+    else {
       stop("hidden");
-      if (!source) open();
+      if (!isOpen()) openAnew();
     }
   });
   for (const name of ["pointerdown", "keydown", "pointermove", "scroll"]) {
     addEventListener(name, () => (input = Date.now()), { passive: true });
   }
   addEventListener("pagehide", close);
-  addEventListener("pageshow", (event) => event.persisted && open());
+  addEventListener("pageshow", (event) => event.persisted && openAnew());
   document.addEventListener("htmx:after:swap", () => {
     if (source && topics() !== opened) open();
   });
@@ -145,5 +169,6 @@
   else {
     show("reconnecting");
     open();
+    if (document.hidden) leave();
   }
 })();

@@ -10,6 +10,7 @@ import hashlib
 import ipaddress
 import math
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -100,6 +101,23 @@ def read_session(conn: Connection[Any], token: str) -> User | None:
     params = {"token_hash": _hash(token), "idle": IDLE, "longest": LONGEST}
     with conn.cursor(row_factory=class_row(User)) as cur:
         return cur.execute(query, params).fetchone()
+
+
+def list_open(conn: Connection[Any], keys: Collection[bytes]) -> frozenset[bytes]:
+    """Give those of these sessions that are not over; to be asked about prolongs none.
+
+    Args:
+        conn: reads only.
+        keys: from ``session_key``.
+    """
+    params = {"token_hashes": list(keys), "idle": IDLE, "longest": LONGEST}
+    with conn.cursor(row_factory=scalar_row) as cur:
+        return frozenset(map(bytes, cur.execute(_SQL.list_open, params).fetchall()))
+
+
+def session_key(token: str) -> bytes:
+    """Give what the database knows a session by, from the text of its cookie."""
+    return _hash(token)
 
 
 def close_session(conn: Connection[Any], token: str) -> None:

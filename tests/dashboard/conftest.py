@@ -11,6 +11,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from dashboard import create_app
+from dashboard.live_source import DatabaseSource
 from dashboard.models import db
 from fencepost.keyring import Keyring
 from stage import Stage
@@ -42,6 +43,13 @@ def make_app(db_url: str, settings: Callable[..., Any]) -> Iterator[Callable[...
 @pytest.fixture
 def app(make_app: Callable[..., Flask]) -> Flask:
     return make_app()
+
+
+@pytest.fixture
+def source(app: Flask) -> DatabaseSource:
+    """What the hub of a live process reads."""
+    with app.app_context():
+        return DatabaseSource(db.engine)
 
 
 @pytest.fixture

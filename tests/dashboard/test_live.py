@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,17 +12,12 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from dashboard.live import Hub, Viewer
+from dashboard.live import Hub
 from dashboard.live_source import DatabaseSource
-from dashboard.models import db
+from dashboard.signals import Viewer
+from fencepost.store import logins
 from stage import Stage
 from waiting import eventually
-
-
-@pytest.fixture
-def source(app: Flask) -> DatabaseSource:
-    with app.app_context():
-        return DatabaseSource(db.engine)
 
 
 @pytest.fixture
@@ -32,7 +28,7 @@ def hub(source: DatabaseSource) -> Iterator[Hub]:
 
 
 def told(hub: Hub, viewer: Viewer) -> Mapping[str, Mapping[str, Any]]:
-    return eventually(lambda: hub.wait(viewer, seconds=1))
+    return eventually(lambda: hub.wait(viewer, seconds=1).signals)
 
 
 def join(hub: Hub, *topics: str) -> Viewer:
@@ -42,33 +38,46 @@ def join(hub: Hub, *topics: str) -> Viewer:
     return viewer
 
 
-NOBODY: frozenset[UUID] = frozenset()
+def is_silent(hub: Hub, viewer: Viewer) -> bool:
+    """Tell whether ten more looks have nothing for it."""
+    return not hub.wait(viewer, seconds=0.2).signals
 
 
-def test_a_look_finds_what_is_new_once(source: DatabaseSource, stage: Stage) -> None:
+def test_who_resumes_is_told_what_came_since(hub: Hub, stage: Stage) -> None:
     sub = stage.subscription()
-    stage.deliveries(sub.id)
-    first = source.look(deliveries=NOBODY, replays=NOBODY)
-    assert not first.moved, "what was there before the first look is no news"
-    stage.dead(sub.id, 2)
-    second = source.look(deliveries=NOBODY, replays=NOBODY)
-    assert (second.moved, second.died, second.queue_changed) == (True, 2, True)
-    third = source.look(deliveries=NOBODY, replays=NOBODY)
-    assert (third.moved, third.died, third.queue_changed) == (False, 0, False)
+    viewer = join(hub, "overview", "dlq")
+    mark = hub.wait(viewer, seconds=0).mark
+    hub.leave(viewer)
+    idle = hub.join(frozenset({"overview", "dlq"}), mark=mark)
+    assert idle is not None
+    assert is_silent(hub, idle), "nothing happened: the page is as it should be"
+    stage.dead(sub.id, 1)
+    late = hub.join(frozenset({"dlq"}), mark=mark)
+    assert late is not None
+    assert told(hub, late) == {"dlq": {"delta": 1}}
 
 
-def test_a_row_that_becomes_visible_late_is_found(source: DatabaseSource, stage: Stage) -> None:
-    """Rows appear in the order of commits, not of their times."""
-    sub = stage.subscription()
-    source.look(deliveries=NOBODY, replays=NOBODY)
-    (one,) = stage.deliveries(sub.id)
-    assert source.look(deliveries=NOBODY, replays=NOBODY).moved
+def test_a_login_that_ends_takes_its_streams_along(hub: Hub, stage: Stage) -> None:
+    cookies = [stage.user(name) for name in ("leaves", "is disabled", "idles", "stays")]
+    viewers = [
+        hub.join(frozenset({"overview"}), session=logins.session_key(cookie))
+        for cookie in cookies[:3]
+    ]
+    assert not any(hub.wait(viewer, seconds=0.2).is_over for viewer in viewers if viewer)
+    logins.close_session(stage.conn, cookies[0])
+    stage.conn.execute("UPDATE webhook_users SET disabled_at = now() WHERE name = 'is disabled'")
     stage.conn.execute(
-        "INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, created_at)"
-        " VALUES (%s, 3, 'LEASED', fencepost_now() - interval '5 s')",
-        (one,),
+        "UPDATE webhook_sessions SET last_seen_at = last_seen_at - %s WHERE token_hash = %s",
+        (logins.IDLE + timedelta(seconds=1), logins.session_key(cookies[2])),
     )
-    assert source.look(deliveries=NOBODY, replays=NOBODY).moved
+    for viewer in viewers:
+        assert viewer is not None
+        assert eventually(lambda one=viewer: hub.wait(one, seconds=1).is_over)  # type: ignore[misc]
+        hub.leave(viewer)
+    stays = hub.join(frozenset({"overview"}), session=logins.session_key(cookies[3]))
+    assert stays is not None
+    told(hub, stays)
+    assert not hub.wait(stays, seconds=0.2).is_over
 
 
 def test_a_watched_delivery_is_told_by_state_and_by_refused_write(hub: Hub, stage: Stage) -> None:
@@ -83,7 +92,7 @@ def test_a_watched_delivery_is_told_by_state_and_by_refused_write(hub: Hub, stag
     assert stage.settle(lease, 200) is False
     assert told(hub, viewer)["delivery"]["state"] == "RETRIED"
     stage.claim(other)
-    assert hub.wait(viewer, seconds=0.2) == {}
+    assert is_silent(hub, viewer)
 
 
 def test_topics_get_what_they_asked_for(hub: Hub, stage: Stage) -> None:
@@ -91,7 +100,7 @@ def test_topics_get_what_they_asked_for(hub: Hub, stage: Stage) -> None:
     overview, queue = join(hub, "overview"), join(hub, "dlq")
     stage.deliveries(sub.id)
     assert told(hub, overview) == {"overview": {}}
-    assert hub.wait(queue, seconds=0.2) == {}
+    assert is_silent(hub, queue)
     (dead,) = stage.deliveries(sub.id)
     stage.send(dead, 404)
     assert told(hub, queue) == {"dlq": {"delta": 1}}
@@ -101,7 +110,7 @@ def test_a_thousand_changes_are_one_signal(hub: Hub, stage: Stage) -> None:
     viewer = join(hub, "overview")
     stage.deliveries(stage.subscription().id, 1000)
     assert told(hub, viewer) == {"overview": {}}
-    assert hub.wait(viewer, seconds=0.2) == {}
+    assert is_silent(hub, viewer)
 
 
 def test_there_are_only_so_many_streams(hub: Hub) -> None:
@@ -130,7 +139,7 @@ def test_an_outage_ends_in_a_resync(hub: Hub, stage: Stage) -> None:
 def test_stopping_ends_a_wait(hub: Hub) -> None:
     viewer = join(hub, "overview")
     hub.stop()
-    assert hub.wait(viewer, seconds=60) == {}
+    assert hub.wait(viewer, seconds=60).is_over
     assert hub.join(frozenset()) is None
 
 

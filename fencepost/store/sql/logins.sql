@@ -29,6 +29,16 @@ seen AS (
 )
 SELECT u.id, u.name, u.role, u.disabled_at, u.created_at FROM found u
 
+-- name: list_open
+-- As read_session judges them, but being looked at here is no use of a session.
+SELECT s.token_hash
+  FROM webhook_sessions s
+ CROSS JOIN (SELECT fencepost_now() AS now) t
+  JOIN webhook_users u ON u.id = s.user_id
+ WHERE s.token_hash = ANY (%(token_hashes)s)
+   AND s.last_seen_at > t.now - %(idle)s AND s.created_at > t.now - %(longest)s
+   AND u.disabled_at IS NULL
+
 -- name: close_session
 DELETE FROM webhook_sessions WHERE token_hash = %(token_hash)s
 
