@@ -9,7 +9,16 @@ from typing import Any
 from fencepost.explanation import Explanation
 from fencepost.figures import Percentiles, Stats
 from fencepost.model import Delivery, FencedWrite, Subscription, TrailRow
-from fencepost.records import Action, ApiToken, Event, Replay, ReplayPart, User, Worker
+from fencepost.records import (
+    Action,
+    ApiToken,
+    Discard,
+    Event,
+    Replay,
+    ReplayPart,
+    User,
+    Worker,
+)
 from fencepost.subscription_spec import MASK
 from fencepost.timeline import Segment, Timeline
 
@@ -192,6 +201,28 @@ def _replay(found: Replay) -> Object:
         "remaining": found.remaining,
         "first_failures": [str(id_) for id_ in found.first_failures],
         "paused_reason": found.paused_reason,
+        "failure": found.failure,
+        "created_by": found.created_by,
+        "created_at": moment(found.created_at),
+        "expires_at": moment(found.expires_at),
+        "started_by": found.started_by,
+        "started_at": moment(found.started_at),
+        "finished_at": moment(found.finished_at),
+    }
+
+
+def discard_json(found: Discard) -> Object:
+    """Show a bulk discard."""
+    return {
+        "id": str(found.id),
+        "state": found.state,
+        "filter": dict(found.filter),
+        "reason": found.reason,
+        "matched": found.matched,
+        "eligible": found.eligible,
+        "discarded": found.discarded,
+        "skipped": found.skipped,
+        "remaining": found.remaining,
         "failure": found.failure,
         "created_by": found.created_by,
         "created_at": moment(found.created_at),

@@ -91,6 +91,36 @@ class ReplayPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """A bulk discard, from its draft on."""
+
+    id: UUID
+    state: str
+    filter: Mapping[str, list[str]]
+    """As the list has it; moments absolute, states written out."""
+    reason: str | None
+    matched: int
+    """Deliveries in the filter when the draft was made."""
+    eligible: int
+    """Of those, the ones that can be given up."""
+    discarded: int
+    skipped: int
+    """Of the eligible, those that had left their state when their turn came."""
+    failure: str | None
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    started_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def remaining(self) -> int:
+        """Those whose turn has not come; of a cancelled discard, those that stay as they are."""
+        return self.eligible - self.discarded - self.skipped
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """What a person or a token did, or was refused."""
 

@@ -21,6 +21,8 @@ from worker.attempt_log import AttemptLog
 from worker.bell import Bell
 from worker.claim import Claim
 from worker.clock import elapsed
+from worker.dead_groups import CountDead
+from worker.discard import DiscardStep
 from worker.doze import Doze
 from worker.fanout import FanOut
 from worker.heartbeat import Heartbeat
@@ -34,6 +36,7 @@ from worker.roster import Roster
 from worker.settle import Settle
 from worker.transport.base import Transport
 from worker.transport.choice import make_transport
+from worker.turns import Turns
 from worker.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -142,6 +145,7 @@ class Worker:
             on_new=self._wake_claim,
             clock=elapsed,
         )
+        dead_letters = self._link("dead letters")
         rollup = RollupStep(self._link("rollup"), keep=timedelta(days=settings.retention_days))
         upkeep = Upkeep(self._link("upkeep"))
         self._claim_loop = self._loop("claim", self._claim)
@@ -153,6 +157,7 @@ class Worker:
             *([self._loop("bell", bell)] if settings.doorbell else []),
             self._loop("reaper", reaper),
             self._loop("replay", replay),
+            self._loop("dead letters", Turns(DiscardStep(dead_letters), CountDead(dead_letters))),
             self._loop("rollup", rollup),
             self._loop("upkeep", upkeep),
         ]

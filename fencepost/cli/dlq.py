@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace as replace_fields
 from typing import Any, Final, TypeVar
 
@@ -19,10 +19,11 @@ from fencepost.cli.session import Session, actor, connected, session
 from fencepost.errors import ConflictError
 from fencepost.filters import DeliveryFilter
 from fencepost.objects import replay_json
-from fencepost.records import Replay
+from fencepost.records import Discard, Replay
 from fencepost.states import State
 from fencepost.store.checkup import is_worker_alive
-from fencepost.store.operators import DiscardPlan, discard_matching, plan_discard
+from fencepost.store.discards import cancel_discard, draft_discard, lock_discard, start_discard
+from fencepost.store.giving_up import discard_batch
 from fencepost.store.replays import cancel_replay, draft_replay, get_replay, start_replay
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -166,33 +167,48 @@ def discard(
 ) -> None:
     """Give up all dead letters that match: they stay, and bulk replays pass over them.
 
-    Counts first, and asks for the exact number.
+    Counts first, and asks for the exact number. Interrupted, a worker goes on with it.
     """
     with connected() as at:
         with at.conn.transaction():
-            plan = plan_discard(at.conn, _dead(at, of))
-        say(f"{plan.matched} dead letters match, {plan.eligible} of them can be discarded.")
-        done = 0
-        if not dry_run and plan.eligible:
-            _confirm("discard", plan.eligible, yes=yes)
-            with progress("Discarding", plan.eligible) as show:
-                for done in _discard(at, plan, reason):
-                    show(done)
-    if as_json:
-        print_json({"matched": plan.matched, "eligible": plan.eligible, "discarded": done})
-    else:
-        click.echo(f"{done} discarded")
-
-
-def _discard(at: Session, plan: DiscardPlan, reason: str | None) -> Iterator[int]:
-    """Discard batch by batch, each a transaction; give the number so far."""
-    done, place, is_last = 0, None, False
-    while not is_last:
+            draft = draft_discard(at.conn, _dead(at, of), reason=reason or _UNNAMED, actor=actor())
+            if dry_run or not draft.eligible:
+                raise Rollback  # who only counts leaves nothing behind
+        say(f"{draft.matched} dead letters match, {draft.eligible} of them can be discarded.")
+        if dry_run or not draft.eligible:
+            _print_discard(draft, as_json=as_json)
+            return
+        try:
+            _confirm("discard", draft.eligible, yes=yes)
+        except (click.ClickException, click.Abort):
+            with at.conn.transaction():
+                cancel_discard(at.conn, draft.id, actor=actor())
+            raise
         with at.conn.transaction():
-            batch = discard_matching(at.conn, plan, actor=actor(), reason=reason, after=place)
-        place, is_last = batch.last_id, batch.last_id is None
-        done += batch.discarded
-        yield done
+            started = start_discard(at.conn, draft.id, actor=actor(), confirm=draft.eligible)
+        _print_discard(_finish(at, started), as_json=as_json)
+
+
+def _finish(at: Session, started: Discard) -> Discard:
+    """Make batch after batch, beside the workers: each is made by whoever comes first."""
+    found = started
+    with progress("Discarding", started.eligible) as show:
+        while found.state == "RUNNING":
+            with at.conn.transaction():
+                found = lock_discard(at.conn, found.id)
+                if found.state == "RUNNING":
+                    found = discard_batch(at.conn, found)
+            show(found.discarded + found.skipped)
+    if found.state == "FAILED":
+        raise ConflictError(f"Discard {found.id} failed: {found.failure}")
+    return found
+
+
+def _print_discard(found: Discard, *, as_json: bool) -> None:
+    if as_json:
+        print_json({name: getattr(found, name) for name in ("matched", "eligible", "discarded")})
+    else:
+        click.echo(f"{found.discarded} discarded")
 
 
 def _confirm(what: str, count: int, *, yes: bool) -> None:

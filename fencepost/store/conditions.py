@@ -65,10 +65,14 @@ def _what(scope: DeliveryFilter) -> Iterator[_Part]:
 
 
 def _answers(scope: DeliveryFilter) -> Iterator[_Part]:
-    if scope.code:
+    if len(scope.code) == 1 and scope.code[0].low == scope.code[0].high:
+        yield sql.SQL(_SQL.code_one), {"f_code": scope.code[0].low}
+    elif scope.code:
         lows, highs = [code.low for code in scope.code], [code.high for code in scope.code]
         yield sql.SQL(_SQL.code), {"f_code_low": lows, "f_code_high": highs}
-    if scope.err:
+    if len(scope.err) == 1:
+        yield sql.SQL(_SQL.err_one), {"f_err": str(scope.err[0])}
+    elif scope.err:
         yield sql.SQL(_SQL.err), {"f_err": [str(item) for item in scope.err]}
     if scope.min_attempts is not None:
         yield sql.SQL(_SQL.min_attempts), {"f_min_attempts": scope.min_attempts}

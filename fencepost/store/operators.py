@@ -7,30 +7,23 @@ did to the log of actions as well, and both hold or neither does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection, sql
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import dict_row
 
 from fencepost.errors import ConflictError, NotFoundError
-from fencepost.filters import DeliveryFilter
 from fencepost.model import Delivery
 from fencepost.moments import format_moment
 from fencepost.states import State
 from fencepost.store.actions import check_reason, log_action, need_transaction
-from fencepost.store.conditions import pin, where
 from fencepost.store.deliveries import get_delivery
 from fencepost.store.queries import load
 
-__all__ = [
-    "DiscardBatch", "DiscardPlan", "discard_delivery", "discard_matching", "log_action",
-    "plan_discard", "replay_delivery",
-]  # fmt: skip
+__all__ = ["discard_delivery", "given_up", "log_action", "replay_delivery"]
 
 _SQL = load("operators.sql")
-_FIRST_ID = UUID(int=0)
 
 
 def replay_delivery(
@@ -111,7 +104,7 @@ def discard_delivery(
     moves = sql.SQL(_SQL.discard_moves).format(guard=sql.SQL(_SQL.any_row))
     query = sql.SQL(_SQL.discard_delivery).format(moves=moves)
     with conn.cursor(row_factory=dict_row) as cur:
-        found = cur.execute(query, {"id": delivery_id} | _given_up(actor, reason)).fetchone()
+        found = cur.execute(query, {"id": delivery_id} | given_up(actor, reason)).fetchone()
     if found is None:
         raise NotFoundError(f"There is no delivery {delivery_id}.")
     if found["obstacle"] == "discarded":
@@ -125,92 +118,8 @@ def discard_delivery(
     return get_delivery(conn, delivery_id)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscardPlan:
-    """What a bulk discard would do, counted exactly.
-
-    Attributes:
-        scope: pinned, its states written out.
-        snapshot: what had moved by then is in it, later arrivals are not.
-        matched: deliveries in the scope.
-        eligible: of those, the ones that can be discarded.
-    """
-
-    scope: DeliveryFilter
-    snapshot: str
-    matched: int
-    eligible: int
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardBatch:
-    """One batch of a bulk discard: where the next begins; None when it was the last."""
-
-    discarded: int
-    last_id: UUID | None
-
-
-def plan_discard(conn: Connection[Any], scope: DeliveryFilter) -> DiscardPlan:
-    """Count what a bulk discard would do; a scope without ``state`` means the DLQ.
-
-    Args:
-        conn: reads only.
-        scope: which deliveries.
-    """
-    scope = pin(conn, scope.of_dead_letters())
-    conditions, params = where(scope)
-    query = sql.SQL(_SQL.plan_discard).format(conditions=conditions)
-    with conn.cursor(row_factory=dict_row) as cur:
-        found = cur.execute(query, params).fetchone()
-    return DiscardPlan(scope, **(found or {}))
-
-
-def discard_matching(
-    conn: Connection[Any],
-    plan: DiscardPlan,
-    *,
-    actor: str,
-    reason: str | None = None,
-    after: UUID | None = None,
-    limit: int = 500,
-) -> DiscardBatch:
-    """Discard the next batch of a plan; call again with ``after`` until ``last_id`` is None.
-
-    A row that has moved since the plan was made is passed over.
-
-    Args:
-        conn: inside a transaction; the caller commits each batch.
-        plan: from ``plan_discard``.
-        actor: who gives them up.
-        reason: why; shown in their timelines.
-        after: ``last_id`` of the batch before.
-        limit: rows in this batch.
-    """
-    need_transaction(conn)
-    reason = check_reason(reason)
-    conditions, params = where(plan.scope)
-    guard = sql.SQL(_SQL.unmoved_since)
-    query = sql.SQL(_SQL.discard_matching).format(
-        conditions=conditions, guard=guard, moves=sql.SQL(_SQL.discard_moves).format(guard=guard)
-    )
-    params |= {"snapshot": plan.snapshot, "after": after or _FIRST_ID, "limit": limit}
-    with conn.cursor(row_factory=class_row(DiscardBatch)) as cur:
-        cur.execute(query, params | _given_up(actor, reason))
-        batch = cur.fetchone() or DiscardBatch(0, None)
-    if batch.discarded:
-        asked = {"filter": plan.scope.to_json(), "reason": reason}
-        log_action(
-            conn,
-            actor=actor,
-            action="deliveries.discard",
-            target="-",
-            params=asked,
-            affected=batch.discarded,
-        )
-    return batch
-
-
-def _given_up(actor: str, reason: str | None) -> dict[str, str | None]:
+def given_up(actor: str | None, reason: str | None) -> dict[str, str | None]:
+    """Write what ``discard_moves`` needs: who, why, and both in the reason of the DLQ."""
     dead_reason = "discarded" if reason is None else f"discarded: {reason}"
     return {"actor": actor, "reason": reason, "dead_reason": dead_reason}
 

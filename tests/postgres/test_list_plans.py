@@ -6,7 +6,6 @@ of 101 subscriptions with their trails: mostly delivered, some dead, some waitin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -14,14 +13,14 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg import Connection
 from psycopg.types.numeric import Int8Dumper
 
 from conftest import _create
 from factories import make_subscription
 from fencepost.filters import DeliveryFilter
-from fencepost.store import deliveries, operators, replays, requeue
+from fencepost.store import deliveries, discards, giving_up, replays, requeue
 from fencepost.store.conditions import read_clock
+from plans import Explained
 
 ROWS = 300_000
 FILL = """
@@ -56,41 +55,6 @@ EVENTS = """
 """
 
 
-class Explained:
-    """The plans of everything that runs on a connection."""
-
-    def __init__(self, conn: Connection[Any], subs: list[UUID]) -> None:
-        self.conn, self.subs = conn, subs
-        self.plans: list[dict[str, Any]] = []
-        conn.add_notice_handler(self._note)
-
-    def _note(self, diagnostic: psycopg.errors.Diagnostic) -> None:
-        _, brace, text = (diagnostic.message_primary or "").partition("{")
-        self.plans.append(json.loads(brace + text))
-
-    def nodes(self) -> Iterator[dict[str, Any]]:
-        waiting = [plan["Plan"] for plan in self.plans]
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting += node.get("Plans", ())
-
-    def whole_tables(self) -> list[str]:
-        """Tables that were read from one end to the other, but for those that are empty still."""
-        return [
-            node["Relation Name"]
-            for node in self.nodes()
-            if node["Node Type"] == "Seq Scan"
-            and node["Relation Name"].startswith(("webhook_deliver", "webhook_events"))
-            and node["Shared Hit Blocks"] + node["Shared Read Blocks"] > 0
-        ]
-
-    def blocks(self) -> int:
-        """Pages of 8 kB that were touched."""
-        tops = [plan["Plan"] for plan in self.plans]
-        return sum(top["Shared Hit Blocks"] + top["Shared Read Blocks"] for top in tops)
-
-
 @pytest.fixture(scope="module")
 def history(server: Any, template: str) -> Iterator[Explained]:
     _create(server, "test_list_plans", template)
@@ -104,17 +68,6 @@ def history(server: Any, template: str) -> Iterator[Explained]:
         conn.execute(TRAIL)
         conn.execute(EVENTS)
         conn.execute("VACUUM ANALYZE")
-        conn.execute("LOAD 'auto_explain'")
-        settings = {
-            "auto_explain.log_min_duration": "0",
-            "auto_explain.log_format": "json",
-            "auto_explain.log_analyze": "on",
-            "auto_explain.log_buffers": "on",
-            "auto_explain.log_level": "notice",
-            "max_parallel_workers_per_gather": "0",
-        }
-        for name, value in settings.items():
-            conn.execute("SELECT set_config(%s, %s, false)", (name, value))
         yield Explained(conn, subs)
 
 
@@ -210,20 +163,20 @@ def test_batches_of_a_replay_do_not_grow_with_what_is_done(
 
 def test_batches_of_a_discard_do_not_read_the_table(explained: Explained) -> None:
     conn = explained.conn
-    plan = operators.plan_discard(conn, DeliveryFilter())
+    draft = discards.draft_discard(conn, DeliveryFilter(), reason="r", actor="a")
+    run = discards.start_discard(conn, draft.id, actor="a")
     explained.plans.clear()
-    after = None
-    for _ in range(7):
-        batch = operators.discard_matching(conn, plan, actor="a", after=after)
-        assert batch.discarded == 500
-        after = batch.last_id
+    for batch in range(1, 8):
+        run = giving_up.discard_batch(conn, run)
+        assert run.discarded == 500 * batch
     assert explained.whole_tables() == []
 
 
 def test_an_events_deliveries_and_a_replay_are_found_by_index(explained: Explained) -> None:
     conn = explained.conn
     assert deliveries.list_of_event(conn, uuid4()) == []
-    assert operators.plan_discard(conn, DeliveryFilter(replay=uuid4())).matched == 0
+    draft = discards.draft_discard(conn, DeliveryFilter(replay=uuid4()), actor="a")
+    assert draft.matched == 0
     now = read_clock(conn)
     scope = DeliveryFilter(since=now - timedelta(minutes=5), until=now)
     deliveries.count_capped(conn, scope)

@@ -18,7 +18,6 @@ from fencepost.errors import (
     NotFoundError,
     NotInTransactionError,
 )
-from fencepost.filters import DeliveryFilter
 from fencepost.model import Delivery
 from fencepost.states import State
 from fencepost.store import operators
@@ -285,71 +284,3 @@ def test_two_operators_at_once_replay_a_delivery_once(superuser_url: str) -> Non
     assert "replayed by user one" in str(lost)
     with psycopg.connect(superuser_url) as conn:
         assert trail(conn, made).count("REPLAYED") == 1
-
-
-# bulk: what has moved in the same transaction is in no snapshot, so these commit
-
-
-@pytest.fixture
-def own(superuser_url: str) -> Iterator[Connection[Any]]:
-    with psycopg.connect(superuser_url) as conn:
-        yield conn
-
-
-def plan(db: Connection[Any], **params: list[str]) -> operators.DiscardPlan:
-    db.commit()
-    return operators.plan_discard(db, DeliveryFilter.from_params(params))
-
-
-def run(db: Connection[Any], found: operators.DiscardPlan, limit: int = 2) -> list[int]:
-    batches, after = [], None
-    while True:
-        with acting_as(db, "dashboard"):
-            batch = operators.discard_matching(db, found, actor=ACTOR, after=after, limit=limit)
-        db.commit()
-        batches.append(batch.discarded)
-        after = batch.last_id
-        if after is None:
-            return batches
-
-
-def test_a_bulk_discard_gives_up_what_was_counted_and_nothing_else(own: Connection[Any]) -> None:
-    other, sub = make_subscription(own), make_subscription(own)
-    bury(own, make_deliveries(own, other, 3))
-    mine = make_deliveries(own, sub, 5)
-    bury(own, mine)
-    discard(own, mine[0])
-    found = plan(own, sub=[str(sub)])
-    assert (found.matched, found.eligible) == (5, 4)
-    assert run(own, found) == [2, 2, 0]
-    dead = [get_delivery(own, one) for one in mine]
-    assert all(one.discarded_at is not None for one in dead)
-    assert [trail(own, one).count("DISCARDED") for one in mine] == [1] * 5
-    assert plan(own).eligible == 3
-    affected = [action.affected for action in list_actions(own).rows]
-    assert affected == [2, 2, 1]
-
-
-def test_it_passes_over_what_moved_since_the_plan(own: Connection[Any]) -> None:
-    made = make_deliveries(own, sub := make_subscription(own), 3)
-    bury(own, made)
-    found = plan(own)
-    operators.replay_delivery(own, made[0], actor=ACTOR)
-    own.commit()
-    bury(own, [made[0]])  # dead again, for another reason than the one that was seen
-    late = make_deliveries(own, sub)
-    bury(own, late)
-    own.commit()
-    assert sum(run(own, found)) == 2
-    assert get_delivery(own, made[0]).discarded_at is None
-    assert get_delivery(own, late[0]).discarded_at is None
-
-
-def test_it_may_name_waiting_states(own: Connection[Any]) -> None:
-    sub = make_subscription(own)
-    fail(own, made := make_deliveries(own, sub, 2))
-    waiting = make_deliveries(own, sub)
-    found = plan(own, state=["encrypted", "retried"])
-    assert found.eligible == 3
-    assert sum(run(own, found)) == 3
-    assert {get_delivery(own, one).current_state for one in [*made, *waiting]} == {State.DLQ}

@@ -15,6 +15,7 @@ from fencepost.store.migrate import migrate
 
 WORKER = {
     "DELETE": {
+        "webhook_dead_groups",
         "webhook_failing_subscriptions",
         "webhook_outbox",
         "webhook_replay_outcomes",
@@ -22,6 +23,7 @@ WORKER = {
         "webhook_workers",
     },
     "INSERT": {
+        "webhook_dead_groups",
         "webhook_deliveries",
         "webhook_delivery_attempts",
         "webhook_failing_subscriptions",

@@ -41,9 +41,16 @@ d.dead_at >= %(f_since)s
 -- name: entered_until
 d.dead_at < %(f_until)s
 
+-- name: code_one
+-- Written as the index of the dead letters' groups has it, and so is err_one.
+coalesce(d.last_status, 0) = %(f_code)s
+
 -- name: code
 EXISTS (SELECT FROM unnest(%(f_code_low)s::bigint[], %(f_code_high)s::bigint[]) AS c(low, high)
          WHERE coalesce(d.last_status, 0) BETWEEN c.low AND c.high)
+
+-- name: err_one
+coalesce(d.last_error, '') = %(f_err)s
 
 -- name: err
 d.last_error = ANY (%(f_err)s)

@@ -107,28 +107,3 @@ SELECT j.from_state, j.obstacle FROM judged j
 
 -- name: any_row
 true
-
--- name: unmoved_since
--- What had moved by the time of the snapshot, and not since: never more than was counted and confirmed.
-pg_visible_in_snapshot(d.moved_in, %(snapshot)s::pg_snapshot)
-
--- name: plan_discard
-SELECT pg_current_snapshot()::text AS snapshot, count(*) AS matched,
-       count(*) FILTER (WHERE d.current_state IN ('ENCRYPTED', 'RETRIED', 'DLQ') AND d.discarded_at IS NULL) AS eligible
-  FROM webhook_deliveries d
- WHERE {conditions}
-
--- name: discard_matching
-WITH picked AS MATERIALIZED (
-    SELECT d.id
-      FROM webhook_deliveries d
-     WHERE {conditions}
-       AND {guard}
-       AND d.current_state IN ('ENCRYPTED', 'RETRIED', 'DLQ') AND d.discarded_at IS NULL
-       AND d.id > %(after)s
-     ORDER BY d.id
-     LIMIT %(limit)s
-), {moves}
-SELECT count(m.id) AS discarded,
-       CASE WHEN count(*) = %(limit)s THEN (SELECT id FROM picked ORDER BY id DESC LIMIT 1) END AS last_id
-  FROM picked p LEFT JOIN moved m ON m.id = p.id
