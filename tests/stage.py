@@ -125,7 +125,7 @@ class Stage:
         others = "SELECT id FROM webhook_deliveries WHERE id <> ALL(%s) FOR UPDATE"
         with psycopg.connect(self.url) as blocker:  # what is locked is passed over
             blocker.execute(others, (ids,))
-            room = Room(slots=len(ids), share=len(ids))
+            room = Room(slots=5 * len(ids), share=5 * len(ids))  # of which replays get a fifth
             claims = claim_due(self.conn, worker_id=worker, lease=_LEASE, room=room).claimed
         assert len(claims) == len(ids)
         return [claimed.lease for claimed in claims]

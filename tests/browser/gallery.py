@@ -38,4 +38,6 @@ def test_take_pictures(
     beginning = new_page("admin", at=empty_site, **look)
     for path in beginnings(app):
         beginning.goto(path)
-        beginning.screenshot(path=folder / f"empty-{path.strip('/').replace('/', '-')}.png", full_page=True)
+        beginning.screenshot(
+            path=folder / f"empty-{path.strip('/').replace('/', '-')}.png", full_page=True
+        )
