@@ -49,6 +49,7 @@ test-pg15: setup ## the tests on PostgreSQL again, on the oldest version that is
 
 browser: setup ## what the dashboard promises, in a real Chromium, and axe-core on every page
 	$(CHROMIUM)
+	@sh scripts/program.sh curl
 	$(PYTEST) $(BROWSER)
 
 screenshots: setup ## every page in both themes, 1280 and 320 pixels wide, into screenshots/

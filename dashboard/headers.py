@@ -24,8 +24,9 @@ def _protect(response: Response) -> Response:
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     response.headers["X-Robots-Tag"] = "noindex"
-    response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
     if request.is_secure:
+        # On plain http browsers pass over it, and complain of it on every page.
+        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     # Pages show what only their reader may see. Fragments and static files say otherwise.
     response.headers.setdefault("Cache-Control", "no-store")

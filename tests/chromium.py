@@ -18,6 +18,8 @@ TELL_VIOLATIONS = (
     " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
 )
 """A script for every page: what the policy blocks is said on the console, whatever it is."""
+ELSEWHERE = "fencepost.test"
+"""A name of this machine that is no loopback address to the browser: it trusts those alone."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -62,8 +64,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
         pytest.fail("There is no Chromium on this machine: apt-get install chromium")
     expect.set_options(timeout=LIMIT * 1000)
     # /dev/shm is small in containers; root needs the sandbox off, and loads nothing but our pages.
-    # To a browser a name is no loopback address, which it would trust on plain http.
-    arguments = ["--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1"]
+    arguments = ["--disable-dev-shm-usage", f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"]
     arguments += ["--no-sandbox"] if os.getuid() == 0 else []
     found = playwright.chromium.launch(executable_path=program, args=arguments)
     yield found

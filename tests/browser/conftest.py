@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from psycopg import sql
 
 from checks import CHECKS
-from chromium import TELL_VIOLATIONS, Watched
+from chromium import ELSEWHERE, TELL_VIOLATIONS, Watched
 from dashboard import create_app
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
@@ -22,9 +22,6 @@ from fencepost.settings import Settings
 from serving import Site, free_port, start, stop
 from stage import Stage
 from tour import Tour, tour
-
-HOST = "fencepost.test"
-"""Another name of the server: on plain http a browser trusts loopback addresses alone."""
 
 _CHECK = "check"
 
@@ -80,7 +77,7 @@ def make_site(
             "FENCEPOST_SECRET_KEY": "signs the cookies and cursors of tests",
             "FENCEPOST_ENVIRONMENT": "tests",
             "FENCEPOST_BIND": f"127.0.0.1:{port}",
-            "FENCEPOST_TRUSTED_HOSTS": f"127.0.0.1,{HOST}",
+            "FENCEPOST_TRUSTED_HOSTS": f"127.0.0.1,{ELSEWHERE}",
             **settings,
         }
         stage = Stage(
