@@ -245,6 +245,26 @@ def test_a_stale_request_that_waited_is_refused(url: str) -> None:
             stale.result(30)
 
 
+def test_under_repeatable_read_the_second_fails_and_the_next_is_a_duplicate(url: str) -> None:
+    def come(isolation: psycopg.IsolationLevel) -> bool:
+        with psycopg.connect(url) as conn:
+            conn.isolation_level = isolation
+            conn.execute("SELECT")  # the snapshot is of now
+            barrier.wait(30)
+            return Inbox(conn).once(request(2))
+
+    barrier = threading.Barrier(2)
+    with ThreadPoolExecutor(1) as pool:
+        with doors.through_psycopg(url) as transaction:
+            assert act(transaction, request(1))
+            second = pool.submit(come, psycopg.IsolationLevel.REPEATABLE_READ)
+            barrier.wait(30)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            second.result(30)
+    with doors.through_psycopg(url) as transaction:
+        assert not act(transaction, request(3))
+
+
 def test_of_many_at_once_one_acts(url: str, door: doors.Door) -> None:
     start = threading.Barrier(6)
 

@@ -36,3 +36,14 @@ def test_make_alone_lists_every_target() -> None:
     listed = subprocess.run(["make", "-C", ROOT], check=True, capture_output=True, text=True).stdout
     for target in ("setup", "demo", "test", "lint"):
         assert f"make {target} " in listed
+
+
+def test_every_file_that_is_linked_exists() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    links = [
+        (document, link)
+        for document in documents
+        for link in re.findall(r"\]\(([^):#]+)\)", document.read_text(encoding="utf-8"))
+    ]
+    assert (ROOT / "README.md", "docs/receiving.md") in links
+    assert [link for document, link in links if not (document.parent / link).exists()] == []
