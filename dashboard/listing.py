@@ -27,10 +27,10 @@ COUNT_CAP: Final = 10_000
 MOST_NEW: Final = 100
 
 _LABELS: Final = {
-    "id": "id", "sub": "subscription", "state": "state", "type": "event type", "from": "from",
-    "to": "to", "code": "answer", "err": "error", "min_attempts": "attempts at least",
-    "max_attempts": "attempts at most", "q": "search", "replay": "replay", "worker": "worker",
-    "discarded": "discarded",
+    "id": "id", "sub": "subscription", "state": "state", "phase": "phase", "type": "event type",
+    "from": "from", "to": "to", "code": "answer", "err": "error",
+    "min_attempts": "attempts at least", "max_attempts": "attempts at most",
+    "q": "search", "replay": "replay", "worker": "worker", "discarded": "discarded",
 }  # fmt: skip
 
 

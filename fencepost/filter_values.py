@@ -12,7 +12,7 @@ from uuid import UUID
 from fencepost.errors import InvalidInputError
 from fencepost.globs import check_globs
 from fencepost.model import ErrorClass
-from fencepost.states import State
+from fencepost.states import Phase, State
 
 MOST_ATTEMPTS: Final = 2**31 - 1
 LONGEST_TEXT: Final = 200
@@ -64,6 +64,12 @@ def states(name: str, texts: Iterable[str]) -> tuple[State, ...]:
     known = {state.lower(): state for state in State}
     wanted = f"one of {' '.join(known)}"
     return _each(texts, lambda text: _known(name, known.get(text), wanted))
+
+
+def phase(name: str, text: str | None) -> Phase | None:
+    """Read a phase."""
+    known = {item.value: item for item in Phase}
+    return None if text is None else _known(name, known.get(text), f"one of {' '.join(known)}")
 
 
 def error_classes(name: str, texts: Iterable[str]) -> tuple[ErrorClass, ...]:

@@ -15,10 +15,10 @@ from fencepost import filter_values as read
 from fencepost.errors import InvalidInputError
 from fencepost.filter_values import Codes
 from fencepost.model import ErrorClass
-from fencepost.states import State
+from fencepost.states import Phase, State
 
 NAMES: Final = (
-    "id", "sub", "state", "type", "from", "to", "code", "err",
+    "id", "sub", "state", "phase", "type", "from", "to", "code", "err",
     "min_attempts", "max_attempts", "q", "replay", "worker", "discarded",
 )  # fmt: skip
 """The parameters of a filter; lists take ``after before limit`` besides."""
@@ -37,6 +37,7 @@ class DeliveryFilter:
         id: these deliveries.
         sub: of these subscriptions.
         state: in these states now.
+        phase: doing this now.
         type: whose event type matches one of these globs.
         since: ``from``, inclusive: a moment, or a time before now. What is compared is when the
             delivery was made, or, where ``state`` is the DLQ alone, when it entered the DLQ.
@@ -54,6 +55,7 @@ class DeliveryFilter:
     id: tuple[UUID, ...] = ()
     sub: tuple[UUID, ...] = ()
     state: tuple[State, ...] = ()
+    phase: Phase | None = None
     type: tuple[str, ...] = ()
     since: datetime | timedelta | None = None
     until: datetime | timedelta | None = None
@@ -132,6 +134,7 @@ class DeliveryFilter:
             id=read.ids("id", many("id")),
             sub=read.ids("sub", many("sub")),
             state=read.states("state", many("state")),
+            phase=read.phase("phase", one("phase")),
             type=read.types("type", many("type"), most=MOST_VALUES),
             since=read.moment("from", one("from")),
             until=read.moment("to", one("to")),
@@ -156,6 +159,7 @@ class DeliveryFilter:
             "id": [str(value) for value in self.id],
             "sub": [str(value) for value in self.sub],
             "state": [value.lower() for value in self.state],
+            "phase": [] if self.phase is None else [self.phase.value],
             "type": list(self.type),
             "from": read.moment_texts(self.since),
             "to": read.moment_texts(self.until),

@@ -56,6 +56,16 @@ WAITING: Final = frozenset({State.ENCRYPTED, State.RETRIED})
 HELD: Final = frozenset({State.LEASED, State.ATTEMPTED})
 """A worker holds the lease: claim, heartbeat, reaper, CHECK and index all mean this set."""
 
+
+class Phase(StrEnum):
+    """What a delivery is doing now, which its state and the clock tell together."""
+
+    WAITING = "waiting"  # due, and in nobody's hands
+    SLEEPING = "sleeping"  # not due yet
+    INFLIGHT = "inflight"  # in a worker's hands
+    PARKED = "parked"  # in the DLQ
+
+
 FINISHED: Final = frozenset({State.DELIVERED, State.DLQ})
 """Nothing more happens by itself."""
 

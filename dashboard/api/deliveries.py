@@ -27,6 +27,7 @@ FILTERS: Final = tuple(
         "id": "this delivery",
         "sub": "of this subscription",
         "state": "in this state: received, encrypted, leased, attempted, retried, delivered, dlq",
+        "phase": "doing this now: waiting, sleeping, inflight, parked",
         "type": "whose event type matches this glob",
         "from": "made since: a moment, or a time ago such as -15m; of the DLQ alone: entered since",
         "to": "made before; likewise",

@@ -13,7 +13,7 @@ from psycopg.rows import scalar_row
 
 from fencepost.filters import DeliveryFilter
 from fencepost.globs import to_like
-from fencepost.states import HELD, WAITING, State
+from fencepost.states import HELD, WAITING, Phase, State
 from fencepost.store.queries import load
 
 _SQL = load("conditions.sql")
@@ -22,6 +22,12 @@ _Part: TypeAlias = tuple[sql.Composable, dict[str, Any]]
 _ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
 _IMPLIED = ((WAITING, _SQL.waiting), (HELD, _SQL.held), ({State.DLQ}, _SQL.dead))
 """What indexes say instead of states: whoever asks for a part of a group finds it there."""
+_PHASES = {
+    Phase.WAITING: _SQL.phase_waiting,
+    Phase.SLEEPING: _SQL.phase_sleeping,
+    Phase.INFLIGHT: _SQL.held,
+    Phase.PARKED: _SQL.dead,
+}
 
 
 def pin(conn: Connection[Any], scope: DeliveryFilter) -> DeliveryFilter:
@@ -60,6 +66,8 @@ def _what(scope: DeliveryFilter) -> Iterator[_Part]:
         for group, implied in _IMPLIED:
             if group.issuperset(scope.state):
                 yield sql.SQL(implied), {}
+    if scope.phase is not None:
+        yield sql.SQL(_PHASES[scope.phase]), {}
     if scope.type:
         yield sql.SQL(_SQL.type), {"f_type": [to_like(glob) for glob in scope.type]}
 

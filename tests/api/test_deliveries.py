@@ -134,15 +134,20 @@ def test_links_lead_through_the_list(api: Api, owner: Connection[Any], sub: UUID
 
 def test_a_list_is_filtered_as_on_the_pages(api: Api, owner: Connection[Any], sub: UUID) -> None:
     dead, waiting = make_deliveries(owner, sub, 2)
+    (sleeping,) = make_deliveries(owner, sub, due="fencepost_now() + interval '1 hour'")
     api.post(f"/deliveries/{dead}/discard")
     for query, expected in {
         f"state=dlq&sub={sub}": [dead],
-        f"state=dlq&state=encrypted&sub={sub}": [waiting, dead],
-        f"state=encrypted&sub={sub}": [waiting],
-        f"type=invoice.*&sub={sub}": [waiting, dead],
+        f"state=dlq&state=encrypted&sub={sub}": [sleeping, waiting, dead],
+        f"state=encrypted&sub={sub}": [sleeping, waiting],
+        f"phase=sleeping&sub={sub}": [sleeping],
+        f"phase=waiting&sub={sub}": [waiting],
+        f"phase=parked&sub={sub}": [dead],
+        f"phase=inflight&sub={sub}": [],
+        f"type=invoice.*&sub={sub}": [sleeping, waiting, dead],
         f"type=order.*&sub={sub}": [],
         f"id={waiting}": [waiting],
-        f"sub={sub}&from=-1h&discarded=0": [waiting],
+        f"sub={sub}&from=-1h&discarded=0": [sleeping, waiting],
         f"sub={sub}&to=2020-01-01T00:00:00Z": [],
         f"sub={uuid4()}": [],
     }.items():

@@ -55,6 +55,7 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "id": [str(UUID(int=0))],
     "sub": [str(UUID(int=0)), [str(UUID(int=1)), str(UUID(int=2))]],
     "state": ["dlq", "retried", ["dlq", "delivered"]],
+    "phase": ["waiting", "parked"],
     "type": ["*", "a.*", "invoice.*"],
     "from": ["-1h", "1970-01-01T00:00:00Z", "2026-11-30T16:55:00+23:59"],
     "to": ["-1m", "9999-12-31T23:59:59.999999Z"],

@@ -25,6 +25,12 @@ d.worker_id IS NOT NULL
 -- name: dead
 d.dead_at IS NOT NULL
 
+-- name: phase_waiting
+d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= fencepost_now()
+
+-- name: phase_sleeping
+d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at > fencepost_now()
+
 -- name: type
 d.event_type LIKE ANY (%(f_type)s::text[])
 
