@@ -149,9 +149,28 @@ def milliseconds(value: int) -> str:
     return duration(value / 1000)
 
 
+def measured(ms: float) -> str:
+    """Write a length of time that was measured, in milliseconds: ``0.4 ms``, ``6.48 s``."""
+    return f"{ms:.1f} ms" if 0 < ms < 1 else duration(ms / 1000)
+
+
 def rfc3339(moment: datetime) -> str:
     """Write a moment for machines, in UTC with milliseconds."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def minute(moment: datetime) -> str:
+    """Write a moment for a table of steps of time."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%MZ}"
+
+
+def step(length: timedelta) -> str:
+    """Name a step of time: ``minute``, ``30 minutes``, ``2 days``."""
+    for name, unit in (("day", timedelta(days=1)), ("hour", timedelta(hours=1))):
+        if length >= unit:
+            return name if length == unit else f"{length // unit} {name}s"
+    minutes = length // timedelta(minutes=1)
+    return "minute" if minutes == 1 else f"{minutes} minutes"
 
 
 exact: Final = format_moment
@@ -214,3 +233,25 @@ def offset(ms: int) -> str:
             whole, rest = divmod(int(seconds), unit)
             return f"{whole} {name}" + (f" {rest // part} {small}" if rest // part else "")
     return ""
+
+
+def percent(share: float) -> str:
+    """Write a share of one: ``98.4 %``; what is not all of it never reads ``100.0 %``."""
+    shown = round(100 * share, 1)
+    if shown == 100 and share < 1:  # noqa: PLR2004
+        shown = 99.9
+    if not shown and share:
+        shown = 0.1
+    return f"{shown:.1f} %"
+
+
+def rate(number: float) -> str:
+    """Write so many a minute: whole ones from ten on."""
+    return f"{number:,.0f}" if not number or number >= 10 else f"{number:.2g}"  # noqa: PLR2004
+
+
+def points(change: float) -> str:
+    """Write a change in percentage points, with its sign: ``+0.3 pp``."""
+    shown = round(change, 1)
+    sign = "+" if shown > 0 else "\N{MINUS SIGN}" if shown < 0 else "±"
+    return f"{sign}{abs(shown):.1f} pp"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from fencepost.cells import BY_WAIT, REASONS, WIDTH, Measure
 from fencepost.histograms import Histogram
+from fencepost.model import ErrorClass
 from fencepost.segments import SegmentKind, WaitedFor
 from fencepost.states import State
 
@@ -33,6 +34,9 @@ MEASURES: Final[Mapping[str, tuple[Measure, ...]]] = {
     TOTAL: (Measure.TOTAL,),
 }
 """What each segment is made of, in the order in which they are shown."""
+
+
+_DEATHS_WITHOUT_FAILURE: Final = (ErrorClass.CRASH_LOOP, ErrorClass.LEASE_EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,16 @@ class Figures:
     discarded: int = 0
     fenced: int = 0
     cells: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def set_back(self) -> int:
+        """Count the failures after which a delivery is tried again: those that killed none.
+
+        Who dies without a failure has a lease that ran out, and its own reason.
+        """
+        reasons = self.dead_by_reason
+        without = sum(reasons.get(each, 0) for each in _DEATHS_WITHOUT_FAILURE)
+        return max(0, self.failed - self.dead + without)
 
     @property
     def retry_rate(self) -> float | None:

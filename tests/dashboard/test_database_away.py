@@ -44,7 +44,7 @@ def test_a_page_says_that_the_database_is_away(away: FlaskClient, path: str) -> 
 
 
 def test_a_region_says_so_in_a_line(away: FlaskClient) -> None:
-    answer = away.get("/_f/overview", headers={"HX-Request": "true"})
+    answer = away.get("/_f/overview/tiles", headers={"HX-Request": "true"})
     assert answer.status_code == 503
     assert answer.mimetype == "text/plain"
 

@@ -3,6 +3,14 @@
 -- name: read_as_of
 SELECT as_of FROM webhook_rollup_progress
 
+-- name: read_pulse
+-- A number that grows with whatever is counted.
+SELECT coalesce(sum(r.received + r.attempts + r.ended + r.failed + r.dead + r.lease_expiries + r.replayed + r.discarded
+                    + r.fenced + (SELECT coalesce(sum(u.count), 0) FROM unnest(r.counts) AS u(count))), 0)::bigint
+  FROM webhook_rollups r
+ WHERE r.subscription_id = %(sub)s AND r.minutes = ANY ('{1,60}')
+   AND r.starts_at >= date_bin('1 hour', %(since)s, 'epoch') AND r.starts_at < %(until)s
+
 -- name: by_subscription
 r.subscription_id
 
