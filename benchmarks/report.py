@@ -17,6 +17,7 @@ import delivered
 import idle
 import isolation
 import memory
+import pages
 import publish
 import published
 import slow_receivers
@@ -28,6 +29,7 @@ from fencepost.bench.figures import machine, versions
 _PATH: Final = Path(__file__).parent.parent / "docs/benchmarks.md"
 _ALL: Final = (
     delivered, published, claim_cost, idle, isolation, slow_receivers, publish, memory,
+    pages,
 )  # fmt: skip
 _INTRO: Final = """\
 # Benchmarks
