@@ -162,13 +162,20 @@ def db_url(server: Embedded, template: str) -> Iterator[str]:
     _execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+@pytest.fixture(scope="session")
+def receivers_database(server: Embedded) -> str:
+    """One database for all tests with a receiver that keeps something."""
+    _create(server, "receiver", "template0")
+    return "receiver"
+
+
 @pytest.fixture
-def receivers_url(server: Embedded) -> Iterator[str]:
+def receivers_url(server: Embedded, receivers_database: str) -> str:
     """An empty database, such as a receiver has for itself."""
-    name = f"receiver_{uuid.uuid4().hex}"
-    _create(server, name, "template0")
-    yield _url(server, name)
-    _execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    url = _url(server, receivers_database)
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return url
 
 
 @pytest.fixture

@@ -41,12 +41,12 @@ def request(token: int = 1, *, event: str = EVENT, delivery: str = DELIVERY) -> 
 
 
 @pytest.fixture
-def url(db_url: str) -> str:
+def url(receivers_url: str) -> str:
     """A database of the receiver's own, with its inbox and a table of effects."""
-    with psycopg.connect(db_url) as conn:
+    with psycopg.connect(receivers_url) as conn:
         conn.execute(Inbox.ddl)
         conn.execute("CREATE TABLE effects (what text)")
-    return db_url
+    return receivers_url
 
 
 @pytest.fixture(params=sorted(doors.DOORS.keys() - {"sql"}))
@@ -305,12 +305,14 @@ def in_psycopg(url: str, statement: str) -> None:
 
 
 @pytest.mark.parametrize("execute", [in_django, in_psycopg, in_sqlalchemy])
-def test_a_migration_makes_the_table_once(db_url: str, execute: Callable[[str, str], None]) -> None:
+def test_a_migration_makes_the_table_once(
+    receivers_url: str, execute: Callable[[str, str], None]
+) -> None:
     for _ in range(2):
-        execute(db_url, Inbox.ddl)
-    assert rows(db_url, "SELECT FROM webhook_inbox") == []
+        execute(receivers_url, Inbox.ddl)
+    assert rows(receivers_url, "SELECT FROM webhook_inbox") == []
     assert rows(
-        db_url,
+        receivers_url,
         "SELECT indexname FROM pg_indexes WHERE tablename = 'webhook_inbox' ORDER BY 1",
     ) == [("webhook_inbox_last_at",), ("webhook_inbox_pkey",)]
 
