@@ -82,7 +82,8 @@ def crash(
     own.execute("SELECT pg_advisory_lock(%s)", (gate,))
     before = len(payments(own))
     more()
-    eventually(lambda: count(held, gate) >= 2)
+    # A second one is there too: at the gate, or behind the first, with the same event.
+    eventually(lambda: count(held, gate) and count(f"{others} AND wait_event_type = 'Lock'") > 1)
     receiver.kill()
     own.execute("SELECT pg_advisory_unlock(%s)", (gate,))
     eventually(lambda: count(others) == 0)
@@ -124,7 +125,7 @@ def test_what_was_paid_is_exactly_what_was_published(
             return lambda: publish(db, range(batch * BATCH, (batch + 1) * BATCH))
 
         assert crash(receiver, own, AFTER_THE_EFFECT, more(1)) == 0
-        assert crash(receiver, own, AT_THE_COMMIT, more(2)) >= 2
+        assert crash(receiver, own, AT_THE_COMMIT, more(2)) >= 1
         events = 3 * BATCH
         wait_until_delivered(db, 2 * events)
         published = [(f"inv-{number}", number) for number in range(events)]
