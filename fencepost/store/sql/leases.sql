@@ -60,7 +60,8 @@ open AS MATERIALIZED (
       LEFT JOIN LATERAL (
            SELECT d.lane FROM webhook_deliveries d
             WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
-            ORDER BY d.subscription_id DESC, d.lane DESC, d.next_attempt_at DESC LIMIT 1) top ON true
+              AND d.lane >= 1    -- where there is none, the probe ends at once: it reads none of the live ones
+            ORDER BY d.lane DESC, d.next_attempt_at DESC LIMIT 1) top ON true
       LEFT JOIN LATERAL (
            SELECT d.next_attempt_at AS due_at FROM webhook_deliveries d
             WHERE d.worker_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.subscription_id = v.subscription_id
