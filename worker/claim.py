@@ -31,7 +31,7 @@ FULL_SECONDS = 0.5
 SOONEST_SECONDS = 0.02
 """Between looks at what becomes due, or a rate limit's next token: several are taken together."""
 
-LARGEST_BATCH = 200
+LARGEST_BATCH = 400
 
 VISITS, IDLE_VISITS = 200, 1000
 """Subscriptions to look at with one statement; more of them while there is nothing to do."""
