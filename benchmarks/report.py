@@ -20,6 +20,7 @@ import memory
 import pages
 import publish
 import published
+import replay
 import slow_receivers
 from runs import Size, tell
 from section import Section, as_markdown, table
@@ -28,7 +29,7 @@ from fencepost.bench.figures import machine, versions
 
 _PATH: Final = Path(__file__).parent.parent / "docs/benchmarks.md"
 _ALL: Final = (
-    delivered, published, claim_cost, idle, isolation, slow_receivers, publish, memory,
+    delivered, published, claim_cost, idle, isolation, slow_receivers, replay, publish, memory,
     pages,
 )  # fmt: skip
 _INTRO: Final = """\

@@ -27,6 +27,9 @@ IDLE_SECONDS = 1.0
 FOLD_SECONDS = 0.5
 """Between two looks at what came of the requeued ones."""
 
+REST = 0.5
+"""After a batch without a rate, of the time that it took: what is live has its turn."""
+
 STATEMENT_LIMIT = timedelta(minutes=2)
 """Of a batch."""
 
@@ -61,6 +64,7 @@ class ReplayStep:
                 self._fold(conn)
             if work.due_in is None or work.due_in > 0:
                 return IDLE_SECONDS if work.due_in is None else min(work.due_in, IDLE_SECONDS)
+            began = self._clock()
             with conn.transaction():
                 limit_statements(conn, STATEMENT_LIMIT)
                 before = requeue.take_due(conn)
@@ -73,7 +77,7 @@ class ReplayStep:
             log.info(
                 "replay.done id=%s requeued=%d skipped=%d", after.id, after.requeued, after.skipped
             )
-        return 0.0
+        return REST * (self._clock() - began) if after.rate_per_second is None else 0.0
 
     def _fold(self, conn: Connection[Any]) -> None:
         """Count what came of the requeued ones; whose receivers are not mended pauses."""

@@ -87,6 +87,25 @@ def add_waiting(
             show(done + batch)
 
 
+def bury(db: Database, *, show: Callable[[int], None]) -> None:
+    """Bring everything that waits into the DLQ; no worker runs there.
+
+    Args:
+        db: where.
+        show: told how many there are by now.
+    """
+    done = 0
+    with db.connect("owner") as conn:
+        while True:
+            with conn.transaction():
+                moved = conn.execute(_SQL.lease_waiting, {"limit": 20_000}).rowcount
+                conn.execute(_SQL.bury_leased)
+            if not moved:
+                return
+            done += moved
+            show(done)
+
+
 def _fan_out(conn: Connection[Any]) -> int:
     """Fan one batch out; give how many events it had."""
     with conn.transaction():

@@ -43,7 +43,11 @@ def arrived_per_second(conn: Connection[Any], since: object) -> float | None:
 
 
 def waits(
-    conn: Connection[Any], since: object, subscriptions: Sequence[UUID]
+    conn: Connection[Any],
+    since: object,
+    subscriptions: Sequence[UUID],
+    *,
+    until: object = "infinity",
 ) -> tuple[Waits, Waits] | None:
     """Give how long deliveries made since then have waited for a worker, and their ingest before.
 
@@ -51,12 +55,13 @@ def waits(
         conn: the owner's.
         since: the part's beginning, database time.
         subscriptions: whose deliveries count.
+        until: the part's end.
 
     Returns:
         None when there are none.
     """
     with conn.cursor(row_factory=dict_row) as cur:
-        params = {"since": since, "ids": list(subscriptions)}
+        params = {"since": since, "until": until, "ids": list(subscriptions)}
         row = cur.execute(_SQL.measure_waits, params).fetchone()
     if row is None or row["wait_p50"] is None:
         return None

