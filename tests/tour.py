@@ -12,6 +12,7 @@ from fencepost.filters import DeliveryFilter
 from fencepost.records import Replay
 from fencepost.states import State
 from fencepost.store import replays
+from minutes import add_hour
 from stage import Stage
 
 Tour = dict[str, list[str]]
@@ -51,6 +52,7 @@ def tour(stage: Stage) -> Tour:
         " paused_at = fencepost_now() WHERE id = %s",
         (paused.id,),
     )
+    add_hour(stage, sub.id)
     event = stage.value("SELECT event_id FROM webhook_deliveries WHERE id = %s", sent)
     fresh = stage.value("SELECT webhook_publish('order.paid', '{}')")
     draft, nothing = _draft(stage, sub.id), _draft(stage, uuid4())

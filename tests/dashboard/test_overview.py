@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from factories import stop_time
 from fencepost.cells import WIDTH, Measure
 from fencepost.histograms import bucket_of, value_of
 from fencepost.store import failing
-from fencepost.store.rollups import EVERYTHING
+from minutes import add_minute
 from rolling import roll
 from stage import Stage
 
@@ -40,25 +40,6 @@ def matches(client: FlaskClient, url: str) -> str:
     found = re.search(r"([\d,]+) match", client.get(url).text)
     assert found is not None, url
     return found[1]
-
-
-def add_minute(
-    stage: Stage, sub: UUID, at: datetime, *, cells: dict[int, int] | None = None, **counts: int
-) -> None:
-    """Put a minute of figures there, for a subscription and for everything together."""
-    names = (
-        "received", "attempts", "ended", "retries", "delivered", "first_delivered", "failed",
-        "lease_expiries", "dead", "replayed", "discarded", "fenced",
-    )  # fmt: skip
-    places = ", ".join(["%s"] * (len(names) + 5))
-    for whose in (sub, EVERYTHING):
-        stage.conn.execute(
-            f"INSERT INTO webhook_rollups VALUES ({places})",
-            (
-                whose, 1, at.replace(second=0, microsecond=0), *(counts.get(n, 0) for n in names),
-                list(cells or {}), list((cells or {}).values()),
-            ),
-        )  # fmt: skip
 
 
 @pytest.fixture
