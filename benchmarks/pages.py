@@ -16,9 +16,9 @@ from typing import Any, Final
 from flask import Flask
 from history import continue_clock, make_history
 from history_plan import Plan as HistoryPlan
-from pages_addresses import addresses, regions_of
+from pages_addresses import Address, addresses, regions_of
 from pages_plans import listening, plan_of
-from pages_samples import Samples, read_samples
+from pages_samples import read_samples
 from pages_site import Headers, Site, Timed, dashboard, headers_for
 from psycopg import Connection
 from runs import Size, tell
@@ -45,18 +45,27 @@ def measure(size: Size) -> Section:
         return look(db.settings, db.environ)
 
 
-def look(settings: Settings, environ: Mapping[str, str]) -> Section:
-    """Measure on the history that is there."""
+def look(settings: Settings, environ: Mapping[str, str], *, only: str = "") -> Section:
+    """Measure on the history that is there: all routes, or those that have a text in them."""
     url = settings.database_url or ""
     app = create_app(settings)
     with (
         connect(url, role="owner", schema=settings.schema, name="fencepost pages") as owner,
-        dashboard(environ, settings) as site,
+        dashboard(environ) as site,
     ):
         owner.execute("SET statement_timeout = 0")
         continue_clock(owner)
         headers = _log_in(owner)
-        found = _look_at_all(app, site, headers, read_samples(owner), settings.secret())
+        found = _look_at_all(
+            app,
+            site,
+            headers,
+            [
+                each
+                for each in addresses(app, read_samples(owner), settings.secret())
+                if only in each.rule
+            ],
+        )
         slowest = sorted(found, key=lambda timed: timed.p95)[-_PLANS:][::-1]
         plans = [_explain(app, url, settings.schema, timed, headers) for timed in slowest]
         counts = _counts(owner)
@@ -71,12 +80,9 @@ def look(settings: Settings, environ: Mapping[str, str]) -> Section:
     )
 
 
-def _look_at_all(
-    app: Flask, site: Site, headers: Headers, samples: Samples, secret: bytes
-) -> list[Timed]:
+def _look_at_all(app: Flask, site: Site, headers: Headers, waiting: list[Address]) -> list[Timed]:
     found: list[Timed] = []
     seen: set[tuple[str, str]] = set()
-    waiting = list(addresses(app, samples, secret))
     while waiting:
         address = waiting.pop(0)
         if (address.rule, address.what) in seen:
@@ -112,7 +118,7 @@ def _log_in(owner: Connection[Any]) -> Headers:
 def _explain(app: Flask, url: str, schema: str, timed: Timed, headers: Headers) -> str:
     """Ask for an address once more in this process; give the plan of what took longest."""
     with listening(app) as heard:
-        app.test_client().get(
+        app.test_client(use_cookies=False).get(
             timed.address.urls[0], headers=headers_for(headers, timed.address.urls[0])
         )
     longest = max(heard, key=lambda asked: asked.ms)
@@ -144,11 +150,12 @@ def main() -> None:
     """Run alone, and print the chapter."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="ten million deliveries")
+    parser.add_argument("--only", default="", help="routes that have this text in them")
     parser.add_argument("--here", action="store_true", help="on the database of the settings")
     chosen = parser.parse_args()
     if chosen.here:
         settings = Settings.load(require=("database_url", "keys", "endpoint_keys", "secret_key"))
-        print(as_markdown(look(settings, os.environ)))
+        print(as_markdown(look(settings, os.environ, only=chosen.only)))
     else:
         print(as_markdown(measure(Size(chosen.full))))
 

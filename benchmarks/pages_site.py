@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import socket
 import statistics
 import subprocess
 import sys
@@ -16,8 +17,6 @@ from typing import Final
 
 from pages_addresses import Address
 from runs import BenchmarkError
-
-from fencepost.settings import Settings
 
 Headers = Mapping[str, Mapping[str, str]]
 """What to send, by the beginning of the path."""
@@ -92,11 +91,15 @@ class Site:
 
 
 @contextmanager
-def dashboard(environ: Mapping[str, str], settings: Settings) -> Iterator[Site]:
+def dashboard(environ: Mapping[str, str]) -> Iterator[Site]:
     """Run gunicorn for as long as the block takes."""
-    port = int(str(settings.bind).rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     site, pause = Site(port), threading.Event()
-    process = subprocess.Popen([sys.executable, "-P", "-m", "dashboard"], env=dict(environ))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "dashboard"],
+        env={**environ, "FENCEPOST_BIND": f"127.0.0.1:{port}"},
+    )
     try:
         until = time.monotonic() + _PATIENCE
         while not _is_ready(site):
