@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg import Connection, sql
 from psycopg.rows import scalar_row
 
+from fencepost.filter_values import NO_ANSWER, Codes
 from fencepost.filters import DeliveryFilter
 from fencepost.globs import to_like
 from fencepost.states import HELD, WAITING, Phase, State
@@ -22,6 +23,7 @@ _Part: TypeAlias = tuple[sql.Composable, dict[str, Any]]
 _ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
 _IMPLIED = ((WAITING, _SQL.waiting), (HELD, _SQL.held), ({State.DLQ}, _SQL.dead))
 """What indexes say instead of states: whoever asks for a part of a group finds it there."""
+_LAST_SUCCESS = 299
 _PHASES = {
     Phase.WAITING: _SQL.phase_waiting,
     Phase.SLEEPING: _SQL.phase_sleeping,
@@ -73,12 +75,14 @@ def _what(scope: DeliveryFilter) -> Iterator[_Part]:
 
 
 def _answers(scope: DeliveryFilter) -> Iterator[_Part]:
-    if len(scope.code) == 1 and scope.code[0].low == scope.code[0].high:
+    is_group = scope.is_by_entry and len(scope.sub) == 1
+    if is_group and len(scope.code) == 1 and scope.code[0].low == scope.code[0].high:
         yield sql.SQL(_SQL.code_one), {"f_code": scope.code[0].low}
     elif scope.code:
-        lows, highs = [code.low for code in scope.code], [code.high for code in scope.code]
-        yield sql.SQL(_SQL.code), {"f_code_low": lows, "f_code_high": highs}
-    if len(scope.err) == 1:
+        yield sql.SQL("({})").format(sql.SQL(" OR ").join(map(_code, scope.code))), {}
+        if all(code.low > _LAST_SUCCESS for code in scope.code):
+            yield sql.SQL(_SQL.failed), {}
+    if is_group and len(scope.err) == 1:
         yield sql.SQL(_SQL.err_one), {"f_err": str(scope.err[0])}
     elif scope.err:
         yield sql.SQL(_SQL.err), {"f_err": [str(item) for item in scope.err]}
@@ -86,6 +90,13 @@ def _answers(scope: DeliveryFilter) -> Iterator[_Part]:
         yield sql.SQL(_SQL.min_attempts), {"f_min_attempts": scope.min_attempts}
     if scope.max_attempts is not None:
         yield sql.SQL(_SQL.max_attempts), {"f_max_attempts": scope.max_attempts}
+
+
+def _code(code: Codes) -> sql.Composable:
+    if code == NO_ANSWER:
+        return sql.SQL(_SQL.no_code)
+    low, high = sql.Literal(code.low), sql.Literal(code.high)
+    return sql.SQL(_SQL.code).format(low=low, high=high)
 
 
 def _touched(scope: DeliveryFilter) -> Iterator[_Part]:

@@ -100,6 +100,12 @@ SCOPES: dict[str, dict[str, str | list[str]]] = {
     "of an hour": {"from": "-12h", "to": "-11h"},
     "by answer": {"code": "5xx"},
     "by error": {"err": "http_4xx"},
+    "by an answer that nobody gave": {"code": "418"},
+    "by an error that nobody had": {"err": "tls"},
+    "of one, by an answer that nobody gave": {"sub": "0", "code": "418"},
+    "of one, by an error that nobody had": {"sub": "0", "err": "tls"},
+    "dead, by an answer that nobody gave": {"state": "dlq", "code": ["418", "500-599"]},
+    "dead, by an error that nobody had": {"state": "dlq", "err": ["tls", "dns"]},
     "by type": {"type": "invoice.*"},
     "by id": {"q": "ffffffff-1"},
     "by key": {"q": "ord_88213"},
@@ -125,6 +131,17 @@ def test_a_page_is_found_by_index_at_any_depth(explained: Explained, name: str) 
         read(before=pages[-1].prev)
     assert explained.whole_tables() == []
     assert explained.blocks() / len(pages) < 1500
+
+
+@pytest.mark.parametrize("name", [name for name in SCOPES if "nobody" in name])
+def test_what_nobody_answered_is_missed_without_reading_the_table(
+    explained: Explained, name: str
+) -> None:
+    params = dict(SCOPES[name])
+    if "sub" in params:
+        params["sub"] = [str(explained.subs[int(n)]) for n in params["sub"]]
+    assert not page(explained, **params)().rows
+    assert explained.blocks() < 200
 
 
 def test_the_trail_of_one_delivery_is_read_from_one_partition(explained: Explained) -> None:
