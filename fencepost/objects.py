@@ -321,6 +321,8 @@ def worker_json(found: Worker, *, health: str) -> Object:
         "concurrency": found.concurrency,
         "started_at": moment(found.started_at),
         "beat_at": moment(found.beat_at),
+        "attempts_per_minute": found.attempts_per_minute,
+        "p95_ms": found.p95_ms,
         "leases": found.leases,
         "oldest_lease_at": moment(found.oldest_at),
         "overdue_leases": found.overdue,

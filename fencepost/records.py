@@ -167,6 +167,8 @@ class Worker:
         node: where it runs; like all of the report None for one that only its leases tell of.
         state: ``running``, ``draining`` or ``stopped``.
         beat_at: its last report.
+        attempts_per_minute: over the five minutes before it; None: it does not say.
+        p95_ms: of those requests; None: there was none.
         leases: what it holds now.
         oldest_at: since when the oldest of them is where it is; None: it holds none.
         overdue: of the leases, those that ran out and were not taken back yet.
@@ -181,6 +183,8 @@ class Worker:
     state: str | None
     started_at: datetime | None
     beat_at: datetime | None
+    attempts_per_minute: float | None
+    p95_ms: float | None
     leases: int
     oldest_at: datetime | None
     overdue: int

@@ -28,6 +28,7 @@ from worker.fanout import FanOut
 from worker.heartbeat import Heartbeat
 from worker.link import Link
 from worker.loop import LONGEST_PAUSE, Loop, Step, pause_after
+from worker.pace import Pace
 from worker.prepare import Preparer
 from worker.reaper import Reaper
 from worker.replay import ReplayStep
@@ -76,11 +77,13 @@ class Worker:
             backlog=4 * settings.concurrency,
             clock=elapsed,
         )
+        self._pace = Pace(elapsed)
         self._attempt_log = AttemptLog()
         self._settle = Settle(
             self._link("settle"),
             worker_id=self.worker_id,
             roster=self.roster,
+            pace=self._pace,
             on_taken=self._attempt_log.write,
             on_settled=self._wake_claim,
             clock=elapsed,
@@ -262,6 +265,7 @@ class Worker:
         return link
 
     def _describe(self) -> Beat:
+        per_minute, p95_ms = self._pace.read()
         return Beat(
             worker_id=self.worker_id,
             node=self._settings.node_name,
@@ -270,6 +274,8 @@ class Worker:
             concurrency=self._settings.concurrency,
             in_flight=self.roster.in_flight,
             state=self._state,
+            attempts_per_minute=per_minute,
+            p95_ms=p95_ms,
         )
 
     def _wake_fan_out(self) -> None:

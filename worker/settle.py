@@ -23,6 +23,7 @@ from fencepost.store.settlements import (
 )
 from worker import hooks, metrics
 from worker.link import Link
+from worker.pace import Pace
 from worker.roster import Roster
 from worker.tray import Tray
 
@@ -45,6 +46,7 @@ class Settle:
         link: its connection.
         worker_id: this process.
         roster: forgets what is settled.
+        pace: counts the requests among it.
         on_taken: called before a batch is written.
         on_settled: called after each batch: slots may have come free.
         clock: seconds that only rise.
@@ -56,6 +58,7 @@ class Settle:
         *,
         worker_id: str,
         roster: Roster,
+        pace: Pace,
         on_taken: Callable[[], None],
         on_settled: Callable[[], None],
         clock: Callable[[], float],
@@ -63,6 +66,7 @@ class Settle:
         self._link = link
         self._worker_id = worker_id
         self._roster = roster
+        self._pace = pace
         self._on_taken = on_taken
         self._on_settled = on_settled
         self._clock = clock
@@ -109,6 +113,7 @@ class Settle:
             health = self._judge_health(done)
             self._roster.drop(item.lease for item in done)
             self._on_settled()
+            self._pace.note(ms for item in done if (ms := item.latency_ms) is not None)
             self._report(settled)
             self._still_to_pause |= {row.still_to_pause for row in settled if row.still_to_pause}
             hooks.reach("settled", settled)

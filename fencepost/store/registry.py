@@ -15,7 +15,13 @@ _SQL = load("registry.sql")
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a worker says of itself at each beat; ``state`` is running, draining or stopped."""
+    """What a worker says of itself at each beat.
+
+    Attributes:
+        state: running, draining or stopped.
+        attempts_per_minute: over the last five minutes.
+        p95_ms: of those requests, what 95 % did not exceed; None when there was none.
+    """
 
     worker_id: str
     node: str
@@ -24,6 +30,8 @@ class Beat:
     concurrency: int
     in_flight: int
     state: str
+    attempts_per_minute: float
+    p95_ms: float | None
 
 
 def beat(conn: Connection[Any], what: Beat) -> None:

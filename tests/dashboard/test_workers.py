@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -35,6 +37,37 @@ def test_each_worker_shows_what_it_holds_and_how_it_is(viewer: FlaskClient, stag
     }
     assert 'state=leased&amp;state=attempted">1</a>' in rows["alive"]
     assert "<a href" not in rows["late"].split('data-label="Leases"')[1].split("</td>")[0]
+
+
+_NONE = "\N{EN DASH}"
+
+
+def test_it_says_how_much_a_worker_gets_done(viewer: FlaskClient, stage: Stage) -> None:
+    for worker, age in (("busy", 1), ("idle", 1), ("older-release", 1), ("gone", 600)):
+        stage.beat(worker)
+        stage.conn.execute(
+            "UPDATE webhook_workers SET beat_at = fencepost_now() - %s * interval '1 second'"
+            " WHERE worker_id = %s",
+            (age, worker),
+        )
+    stage.conn.execute(
+        "UPDATE webhook_workers SET attempts_per_minute = 1482.4, p95_ms = 212"
+        " WHERE worker_id IN ('busy', 'gone')"
+    )
+    stage.conn.execute(
+        "UPDATE webhook_workers SET attempts_per_minute = 0 WHERE worker_id = 'idle'"
+    )
+    page = viewer.get("/workers").text
+
+    def shown(worker: str) -> list[str]:
+        row = page.split(f'<tr id="row-{worker}"')[1].split("</tr>")[0]
+        cells = [row.split(f'data-label="{name}"')[1] for name in ("Attempts a minute", "p95")]
+        return [re.sub("<[^>]*>", "", cell.split("</td>")[0].partition(">")[2]) for cell in cells]
+
+    assert shown("busy") == ["1,482", "212 ms"]
+    assert shown("idle") == ["0", _NONE]
+    # What a worker said before it fell silent is not what it does now.
+    assert shown("older-release") == shown("gone") == [_NONE, _NONE]
 
 
 def test_a_lease_of_a_worker_that_nobody_knows_is_shown(viewer: FlaskClient, stage: Stage) -> None:

@@ -111,6 +111,25 @@ def test_an_event_is_delivered_signed_and_told(
     assert db.execute("SELECT count(*) FROM webhook_outbox").fetchone() == (0,)
 
 
+def test_a_beat_tells_how_much_gets_done(
+    db: Connection[Any], run: Any, endpoint_keyring: Keyring
+) -> None:
+    with Receiver() as receiver, run(lease_seconds=1):
+        subscribe(db, endpoint_keyring, receiver.url)
+        settled(db, publish(db), "DELIVERED")
+
+        def told() -> tuple[float, float] | None:
+            return db.execute(
+                "SELECT attempts_per_minute, p95_ms FROM webhook_workers WHERE p95_ms IS NOT NULL"
+            ).fetchone()
+
+        found = eventually(told)
+    assert found is not None
+    # One attempt, in less time than a minute, that was answered at once.
+    assert found[0] > 1
+    assert 0 <= found[1] < 10_000
+
+
 def test_a_roll_back_publishes_nothing(
     db: Connection[Any], run: Any, endpoint_keyring: Keyring
 ) -> None:

@@ -16,7 +16,7 @@ fenced AS MATERIALIZED (
      GROUP BY f.worker_id
 )
 SELECT coalesce(w.worker_id, h.worker_id) AS worker_id, w.node, w.version, w.transport, w.concurrency, w.state, w.started_at,
-       w.beat_at, coalesce(h.leases, 0) AS leases, h.oldest_at, coalesce(h.overdue, 0) AS overdue,
+       w.beat_at, w.attempts_per_minute, w.p95_ms, coalesce(h.leases, 0) AS leases, h.oldest_at, coalesce(h.overdue, 0) AS overdue,
        coalesce(f.last_hour, 0) AS fenced_last_hour, coalesce(f.last_day, 0) AS fenced_last_day
   FROM webhook_workers w
   FULL JOIN held h ON h.worker_id = w.worker_id
