@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
@@ -124,9 +124,7 @@ def read_period(sub: UUID | None = None) -> Period:
     """
     since = read.moment("from", request.args.get("from") or None) or DEFAULT
     until = read.moment("to", request.args.get("to") or None)
-    seg = request.args.get("seg") or TOTAL
-    if seg not in MEASURES:
-        raise InvalidInputError("seg", f"seg is one of {' '.join(MEASURES)}")
+    seg = one_of("seg", (TOTAL, *(kind for kind in MEASURES if kind != TOTAL)))
     now = cast("datetime", g.now)
     window = Window(_pin(since, now), now if until is None else _pin(until, now))
     if window.since >= window.until:
@@ -134,6 +132,18 @@ def read_period(sub: UUID | None = None) -> Period:
     if sub is None and (given := request.args.get("sub")):
         (sub,) = read.ids("sub", [given])
     return Period(since, until, window, _step(window), sub, seg)
+
+
+def one_of(name: str, values: Sequence[str]) -> str:
+    """Read a parameter that has few values; the first holds where none is given.
+
+    Raises:
+        InvalidInputError: names the parameter.
+    """
+    given = request.args.get(name) or values[0]
+    if given not in values:
+        raise InvalidInputError(name, f"{name} is one of {' '.join(filter(None, values))}")
+    return given
 
 
 def _pin(bound: datetime | timedelta, now: datetime) -> datetime:

@@ -86,7 +86,7 @@ class Charts:
             ],
             keys=RETRIES,
             step=self._period.step,
-            scale=charts.linear(1, write=presenters.percent),
+            scale=charts.linear(1, write=lambda share: f"{100 * share:.0f} %"),
             write=presenters.percent,
         )
 

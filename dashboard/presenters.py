@@ -235,6 +235,11 @@ def offset(ms: int) -> str:
     return ""
 
 
+def coarse(length: timedelta) -> str:
+    """Write a length of time that is no measurement: ``15 s``, ``7 m 30 s``, ``2 h``."""
+    return offset(length // timedelta(milliseconds=1))
+
+
 def percent(share: float) -> str:
     """Write a share of one: ``98.4 %``; what is not all of it never reads ``100.0 %``."""
     shown = round(100 * share, 1)

@@ -24,6 +24,8 @@ from fencepost.store.standing import (
 )
 
 STATES: Final = ("failing", "paused")
+NEWEST: Final = "newest"
+"""The one order in which all of them can be paged through."""
 _MOST_SORTED: Final = 1_000
 """Sorting by a figure reads that of every subscription; beyond so many, of the first by name."""
 
@@ -90,7 +92,7 @@ def read_table(
 def read_rows(ids: Sequence[UUID], period: Period) -> Table:
     """Read the rows of these subscriptions, in this order."""
     rows = _read_rows(ids, set(read_failing(connection())), period)
-    return Table(rows, len(ids), "newest", period.minutes)
+    return Table(rows, len(ids), NEWEST, period.minutes)
 
 
 def _find(

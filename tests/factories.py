@@ -43,12 +43,14 @@ def make_deliveries(
     due: str = DUE,
     lane: int = 0,
     max_attempts: int = 5,
+    event_id: UUID | None = None,
 ) -> list[UUID]:
     """Insert ENCRYPTED deliveries with the first two rows of their trails.
 
     Args:
         due: an SQL expression; ``n`` counts from 1.
         lane: 0 live, 1 replay, 2 suspect.
+        event_id: of this event, which a subscription meets once; None: each of its own.
     """
     rows = conn.execute(
         f"""
@@ -56,8 +58,8 @@ def make_deliveries(
             INSERT INTO webhook_deliveries
                    (id, event_id, subscription_id, event_type, current_state, seq, next_attempt_at,
                     lane, max_attempts)
-            SELECT fencepost_uuid7(fencepost_now()), gen_random_uuid(), %(sub)s, 'invoice.paid',
-                   'ENCRYPTED', 2, {due}, %(lane)s, %(max_attempts)s
+            SELECT fencepost_uuid7(fencepost_now()), coalesce(%(event)s, gen_random_uuid()),
+                   %(sub)s, 'invoice.paid', 'ENCRYPTED', 2, {due}, %(lane)s, %(max_attempts)s
               FROM generate_series(1, %(count)s) AS n
             RETURNING id),
         trail AS (
@@ -66,7 +68,13 @@ def make_deliveries(
               FROM made, (VALUES (1, 'RECEIVED'), (2, 'ENCRYPTED')) AS s(seq, state))
         SELECT id FROM made
         """,
-        {"sub": subscription_id, "lane": lane, "max_attempts": max_attempts, "count": count},
+        {
+            "sub": subscription_id,
+            "lane": lane,
+            "max_attempts": max_attempts,
+            "count": count,
+            "event": event_id,
+        },
     ).fetchall()
     return [row[0] for row in rows]
 

@@ -89,6 +89,7 @@ class Stage:
                                             sealed_by)
                 SELECT event_id, event_type, 'application/json', 2, 'web-1', 'fan-out'
                   FROM webhook_deliveries WHERE id = ANY(%(ids)s)
+                ON CONFLICT DO NOTHING
                 RETURNING id)
             INSERT INTO webhook_payloads (event_id, key_id, sealed) SELECT id, 'k', '' FROM made
             """,

@@ -18,6 +18,7 @@ from dashboard.views import (
     search,
     session,
     settings,
+    subscription_acts,
     subscriptions,
     workers,
 )
@@ -39,6 +40,7 @@ def register(app: Flask) -> None:
         search,
         session,
         settings,
+        subscription_acts,
         subscriptions,
         workers,
     )

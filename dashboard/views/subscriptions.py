@@ -1,219 +1,141 @@
-"""``/subscriptions``: the list, one of them, a new one, and what can be done to it."""
+"""``/subscriptions``: the list with its figures, and the page of one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
-from flask import Blueprint, Response, abort, g, request, url_for
-from psycopg import Connection
-from werkzeug.exceptions import Forbidden
-from werkzeug.wrappers import Response as BaseResponse
+from flask import Blueprint, Response, g, request, url_for
 
-from dashboard import actions
-from dashboard.database import connection, transaction
-from dashboard.htmx import go, render, render_region
+from dashboard.database import connection
+from dashboard.definitions import DEFINITIONS
+from dashboard.htmx import render_list, render_region
 from dashboard.ids import read_id
+from dashboard.periods import one_of, read_period
+from dashboard.plots import ENOUGH, SEGMENTS, Charts
+from dashboard.presenters import minute
 from dashboard.roles import requires
 from dashboard.runtime import runtime
-from dashboard.tallies import tally_of
-from fencepost import retry, signing
+from dashboard.subscription_page import read_lists, read_state
+from dashboard.subscription_table import NEWEST, SORTS, STATES, read_rows, read_table
 from fencepost.cursors import Cursors
-from fencepost.errors import InvalidInputError
-from fencepost.filters import DeliveryFilter
-from fencepost.states import State
-from fencepost.store import deliveries, secrets, subscriptions
-from fencepost.subscription_spec import read_spec
+from fencepost.store import subscriptions
+from fencepost.store.figures import read_pulse
 
 blueprint = Blueprint("subscriptions", __name__)
 
 _SCOPE: Final = "subscriptions"
-_NEWEST: Final = 20
+_SHOW: Final = "subscriptions/show.html"
+_ROWS: Final = 100
+"""Of the table, where it is sorted by a figure: who is beyond them does well."""
 
 
 @blueprint.get("/subscriptions")
 @requires("viewer")
 def index() -> Response:
-    """List subscriptions, newest first."""
-    cursors = Cursors(runtime().secret)
-    page = subscriptions.list_subscriptions(
-        connection(),
-        after=cursors.read(request.args.get("after") or None, scope=_SCOPE, field="after"),
-        before=cursors.read(request.args.get("before") or None, scope=_SCOPE, field="before"),
-    )
-    return render(
-        "subscriptions/list.html",
-        rows=page.rows,
-        next=cursors.write(page.next, scope=_SCOPE),
-        prev=cursors.write(page.prev, scope=_SCOPE),
+    """List subscriptions with their figures: some sorted by one of them, or all by their age."""
+    found = _list()
+    return render_list(
+        "subscriptions/list.html", url=found["here"], table=found.pop("read_table")(), **found
     )
 
 
-@blueprint.get("/subscriptions/new")
-@requires("admin")
-def new() -> Response:
-    """Show the form for a new one."""
-    return _form()
-
-
-@blueprint.post("/subscriptions")
-@requires("admin")
-def add() -> Response:
-    """Add it, and show its secret this once."""
-    settings = runtime().settings
-    try:
-        spec = read_spec(
-            _fields(), allow_http=settings.allow_http, allow_networks=settings.allow_networks
-        )
-        with transaction() as conn:
-            added, secret = subscriptions.add_subscription(
-                conn, runtime().endpoint_keyring, spec, actor=str(g.actor)
-            )
-    except InvalidInputError as error:
-        return _form(faults={error.field: str(error)}, status=422)
-    return render(
-        "subscriptions/secret.html", subscription=added, secret=secret, is_new=True, status=201
-    )
+@blueprint.get("/_f/subscriptions")
+@requires("viewer")
+def list_region() -> Response:
+    """Refresh their figures."""
+    found = _list()
+    table = found.pop("read_table")()
+    version = (table, found["here"], str(g.actor.role))
+    return render_region("subscriptions/list.html", "rows", version=version, table=table, **found)
 
 
 @blueprint.get("/subscriptions/<subscription_id>")
 @requires("viewer")
 def show(subscription_id: str) -> Response:
     """Show one subscription."""
-    return render("subscriptions/show.html", **_about(read_id(subscription_id, "subscription")))
+    frame = _frame(subscription_id)
+    id_, period = frame["id"], frame["period"]
+    found = frame | read_state(id_) | read_lists(id_, period)
+    return render_list(_SHOW, url=frame["link"](), charts=Charts(period), **found)
 
 
 @blueprint.get("/_f/subscriptions/<subscription_id>/state")
 @requires("viewer")
 def state_region(subscription_id: str) -> Response:
-    """Refresh its counts and newest deliveries."""
-    found = _about(read_id(subscription_id, "subscription"))
+    """Refresh what it is, and how it stands."""
+    frame = _frame(subscription_id)
+    found = read_state(frame["id"])
+    version = (found, frame["period"].params(), str(g.actor.role))
+    return render_region(_SHOW, "state", version=version, **frame | found)
+
+
+@blueprint.get("/_f/subscriptions/<subscription_id>/charts")
+@requires("viewer")
+def charts_region(subscription_id: str) -> Response:
+    """Refresh its charts."""
+    frame = _frame(subscription_id)
+    id_, period = frame["id"], frame["period"]
+    found = subscriptions.get_subscription(connection(), id_, with_removed=True)
+    pulse = read_pulse(connection(), period.drawn, id_)
+    version = (pulse, minute(g.now), period.params())
+    return render_region(
+        _SHOW, "charts", version=version, subscription=found, charts=Charts(period), **frame
+    )
+
+
+@blueprint.get("/_f/subscriptions/<subscription_id>/lists")
+@requires("viewer")
+def lists_region(subscription_id: str) -> Response:
+    """Refresh its answers, its dead letters and its newest deliveries."""
+    frame = _frame(subscription_id)
+    found = read_lists(frame["id"], frame["period"])
     newest = [(row.id, row.seq) for row in found["rows"]]
-    version = (found["subscription"], found["counts"], newest, str(g.actor.role))
-    return render_region("subscriptions/show.html", "state", version=version, **found)
+    version = (found["answers"], found["groups"], newest, frame["period"].params())
+    return render_region(_SHOW, "lists", version=version, **frame | found)
 
 
-@blueprint.get("/subscriptions/<subscription_id>/confirm/<name>")
-@requires("operator")
-def confirm(subscription_id: str, name: str) -> Response:
-    """Ask before something is done to it."""
-    return _ask(read_id(subscription_id, "subscription"), name)
-
-
-@blueprint.post("/subscriptions/<subscription_id>/<any(pause, resume, test):name>")
-@requires("operator")
-def act(subscription_id: str, name: str) -> BaseResponse:
-    """Pause it, resume it, or send it a test event, and show what came of it."""
+def _frame(subscription_id: str) -> dict[str, Any]:
+    """Read the address: which subscription, and which stretch of time."""
     id_ = read_id(subscription_id, "subscription")
-    try:
-        with transaction() as conn:
-            event_id = _OPERATE[name](conn, id_)
-    except InvalidInputError as error:
-        return _ask(id_, name, faults={error.field: str(error)}, status=422)
-    if event_id is not None:
-        return go(url_for("events.show", event_id=event_id))
-    return go(url_for(".show", subscription_id=id_))
+    period = read_period(id_)
 
+    def link(**other: str | None) -> str:
+        return url_for(".show", subscription_id=id_, **period.params(**{"sub": None, **other}))
 
-@blueprint.post("/subscriptions/<subscription_id>/rotate-secret")
-@requires("admin")
-def rotate(subscription_id: str) -> Response:
-    """Make a new secret, and show it this once."""
-    id_ = read_id(subscription_id, "subscription")
-    with transaction() as conn:
-        found, secret = secrets.rotate_secret(
-            conn, runtime().endpoint_keyring, id_, actor=str(g.actor)
-        )
-    return render("subscriptions/secret.html", subscription=found, secret=secret, is_new=False)
-
-
-@blueprint.post("/subscriptions/<subscription_id>/<any('revoke-secret', remove):name>")
-@requires("admin")
-def administer(subscription_id: str, name: str) -> BaseResponse:
-    """End its old secrets, or the subscription itself."""
-    id_ = read_id(subscription_id, "subscription")
-    with transaction() as conn:
-        if name == "remove":
-            subscriptions.remove_subscription(conn, id_, actor=str(g.actor))
-        else:
-            secrets.revoke_secret(conn, id_, actor=str(g.actor))
-    return go(url_for(".show", subscription_id=id_))
-
-
-def _pause(conn: Connection[Any], id_: UUID) -> None:
-    reason = request.form.get("reason", "").strip() or None
-    subscriptions.pause_subscription(conn, id_, reason=reason, actor=str(g.actor))
-
-
-def _resume(conn: Connection[Any], id_: UUID) -> None:
-    subscriptions.resume_subscription(conn, id_, actor=str(g.actor))
-
-
-def _test(conn: Connection[Any], id_: UUID) -> UUID:
-    return subscriptions.publish_test(conn, id_, producer=runtime().producer(), actor=str(g.actor))
-
-
-_OPERATE: Final[Mapping[str, Callable[[Connection[Any], UUID], UUID | None]]] = MappingProxyType(
-    {"pause": _pause, "resume": _resume, "test": _test}
-)
-
-
-def _ask(
-    id_: UUID, name: str, *, faults: Mapping[str, str] | None = None, status: int = 200
-) -> Response:
-    action = next((each for each in actions.OF_SUBSCRIPTIONS if each.name == name), None)
-    if action is None:
-        abort(404)
-    if not g.actor.role.may(action.role):
-        raise Forbidden(f"This needs the role {action.role}.")
-    found = subscriptions.get_subscription(connection(), id_)
-    counts = tally_of(id_)
-    return render(
-        "subscriptions/confirm.html",
-        status=status,
-        subscription=found,
-        action=action,
-        waiting=counts[State.ENCRYPTED].number + counts[State.RETRIED].number,
-        faults=faults,
-        reason=request.form.get("reason", ""),
-    )
-
-
-def _about(id_: UUID) -> dict[str, Any]:
-    conn = connection()
-    found = subscriptions.get_subscription(conn, id_, with_removed=True)
-    newest = deliveries.list_deliveries(conn, DeliveryFilter(sub=(id_,)), limit=_NEWEST)
     return {
-        "subscription": found,
-        "counts": tally_of(id_),
-        "rows": newest.rows,
-        "actions": actions.of_subscription(found, g.actor.role),
-        "signature_header": signing.header_name(found.signature_scheme, found.signature_header),
-    }
+        "id": id_, "period": period, "link": link, "defined": DEFINITIONS,
+        "segments": SEGMENTS, "enough": ENOUGH,
+    }  # fmt: skip
 
 
-def _form(*, faults: Mapping[str, str] | None = None, status: int = 200) -> Response:
-    return render(
-        "subscriptions/new.html",
-        status=status,
-        given=request.form,
-        faults=faults or {},
-        schemes=signing.SCHEMES,
-        presets=list(retry.PRESETS),
+def _list() -> dict[str, Any]:
+    """Read what is asked for, and how to read the table."""
+    period = read_period()
+    sort = one_of("sort", (*SORTS, NEWEST))
+    state = one_of("state", ("", *STATES)) or None
+
+    def link(**other: str | None) -> str:
+        shown = {"seg": None, "state": state, "sort": None if sort == "failing" else sort, **other}
+        return url_for(".index", **period.params(**shown))
+
+    found: dict[str, Any] = {
+        "period": period, "link": link, "sort": sort, "state": state, "here": link(),
+        "defined": DEFINITIONS, "enough": ENOUGH, "prev": None, "next": None,
+    }  # fmt: skip
+    if sort != NEWEST:
+        read = partial(read_table, period, sort=sort, state=state, limit=_ROWS)
+        return found | {"read_table": read}
+    cursors = Cursors(runtime().secret)
+    after, before = request.args.get("after") or None, request.args.get("before") or None
+    page = subscriptions.list_subscriptions(
+        connection(),
+        after=cursors.read(after, scope=_SCOPE, field="after"),
+        before=cursors.read(before, scope=_SCOPE, field="before"),
     )
-
-
-def _fields() -> dict[str, Any]:
-    """Read the form; what was left empty has its default."""
-    form = request.form
-    fields: dict[str, Any] = {"name": form.get("name", ""), "url": form.get("url", "")}
-    for name in ("signature_scheme", "signature_header", "retry_preset"):
-        if form.get(name):
-            fields[name] = form[name]
-    if types := form.get("event_types", "").replace(",", " ").split():
-        fields["event_types"] = types
-    if text := form.get("max_attempts", "").strip():
-        fields["max_attempts"] = int(text) if text.isascii() and text.isdecimal() else text
-    return fields
+    return found | {
+        "read_table": partial(read_rows, [row.id for row in page.rows], period),
+        "here": link(after=after, before=before),
+        "next": link(after=cursors.write(page.next, scope=_SCOPE)) if page.next else None,
+        "prev": link(before=cursors.write(page.prev, scope=_SCOPE)) if page.prev else None,
+    }

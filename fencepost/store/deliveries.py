@@ -79,11 +79,13 @@ def get_delivery(conn: Connection[Any], delivery_id: UUID) -> Delivery:
     return found
 
 
-def list_of_event(conn: Connection[Any], event_id: UUID) -> list[Delivery]:
-    """List the deliveries of one event, in the order in which they were made."""
+def list_of_event(
+    conn: Connection[Any], event_id: UUID, *, limit: int | None = None
+) -> list[Delivery]:
+    """List the deliveries of one event, in the order in which they were made; None: all."""
     query = sql.SQL(_SQL.list_of_event).format(columns=_COLUMNS)
     with conn.cursor(row_factory=kwargs_row(_delivery)) as cur:
-        return cur.execute(query, {"event_id": event_id}).fetchall()
+        return cur.execute(query, {"event_id": event_id, "limit": limit}).fetchall()
 
 
 def read_trail(conn: Connection[Any], delivery_id: UUID) -> list[TrailRow]:

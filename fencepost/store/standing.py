@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from psycopg import Connection, sql
@@ -90,10 +90,9 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How many deliveries had this as their last answer, or this as the reason for none."""
+    """How many deliveries had this as their last answer; None: there was none, or none yet."""
 
     status: int | None
-    error: str | None
     count: int
 
 
@@ -148,16 +147,6 @@ def count_answers(conn: Connection[Any], sub: UUID, window: Window) -> Sequence[
     Returns:
         Most first; of the newest ``CAP`` deliveries, where there are more.
     """
-    return _count(conn, _SQL.count_answers, sub, since=window.since, until=window.until)
-
-
-def count_causes(conn: Connection[Any], sub: UUID) -> Sequence[Answers]:
-    """Group a subscription's dead letters by what they died of; the newest ``CAP``, likewise."""
-    return _count(conn, _SQL.count_causes, sub)
-
-
-def _count(
-    conn: Connection[Any], query: LiteralString, sub: UUID, **more: object
-) -> Sequence[Answers]:
+    params = {"sub": sub, "since": window.since, "until": window.until, "most": CAP}
     with conn.cursor(row_factory=class_row(Answers)) as cur:
-        return cur.execute(query, {"sub": sub, "most": CAP, **more}).fetchall()
+        return cur.execute(_SQL.count_answers, params).fetchall()

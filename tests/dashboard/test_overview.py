@@ -18,28 +18,12 @@ from fencepost.cells import WIDTH, Measure
 from fencepost.histograms import bucket_of, value_of
 from fencepost.store import failing
 from minutes import add_minute
+from readings import matches, rows_of, tiles
 from rolling import roll
 from stage import Stage
 
 HX = {"HX-Request": "true"}
-TILE = re.compile(
-    r'data-testid="tile-([a-z-]+)">.*?<a class="value" href="([^"]*)">(.*?)</a>', re.DOTALL
-)
 MINUTE = timedelta(minutes=1)
-
-
-def tiles(page: str) -> dict[str, tuple[str, str]]:
-    """Each tile's value and where it leads to."""
-    return {
-        name: (re.sub(r"<[^>]*>", "", value).split()[0], html.unescape(url))
-        for name, url, value in TILE.findall(page)
-    }
-
-
-def matches(client: FlaskClient, url: str) -> str:
-    found = re.search(r"([\d,]+) match", client.get(url).text)
-    assert found is not None, url
-    return found[1]
 
 
 @pytest.fixture
@@ -146,15 +130,6 @@ def test_delivered_is_by_the_minute_and_compared_with_the_period_before(
     assert tiles(page)["delivered"][0] == f"{value:.2g}"
     assert tiles(page)["first-try"][0] == "90.0"
     assert "\N{MINUS SIGN}10.0 pp" in page
-
-
-def rows_of(page: str, id_: str) -> list[list[str]]:
-    """The cells of a chart's table."""
-    table = page.split(f'id="{id_}"', 1)[1].split("</table>", 1)[0]
-    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)[1:]
-    return [
-        re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", row) for row in rows
-    ]  # fmt: skip
 
 
 def test_a_chart_draws_what_its_table_says_and_both_what_was_counted(

@@ -30,7 +30,7 @@ SELECT d.*
 SELECT {columns} FROM webhook_deliveries d WHERE d.id = %(id)s
 
 -- name: list_of_event
-SELECT {columns} FROM webhook_deliveries d WHERE d.event_id = %(event_id)s ORDER BY d.id
+SELECT {columns} FROM webhook_deliveries d WHERE d.event_id = %(event_id)s ORDER BY d.id LIMIT %(limit)s
 
 -- name: read_trail
 SELECT a.seq, a.state, a.created_at, a.worker_id, a.fencing_token, a.http_status_code, a.latency_ms,

@@ -166,27 +166,16 @@ SELECT o.id, f.delivery_id, f.status, f.error, f.at
 
 -- name: count_answers
 -- Of what was made in the window; the newest, where that is too many.
-SELECT d.last_status AS status, d.last_error AS error, count(*)
-  FROM (SELECT d.last_status, d.last_error
+SELECT d.last_status AS status, count(*)
+  FROM (SELECT d.last_status
           FROM webhook_deliveries d
          WHERE d.subscription_id = %(sub)s
            AND d.id >= fencepost_uuid7_floor(%(since)s) AND d.created_at >= %(since)s
            AND d.id < fencepost_uuid7_floor(%(until)s + interval '1 millisecond') AND d.created_at < %(until)s
          ORDER BY d.id DESC
          LIMIT %(most)s) d
- GROUP BY d.last_status, d.last_error
- ORDER BY count(*) DESC, 1, 2
-
--- name: count_causes
--- Of the dead letters of one subscription, the newest where they are too many.
-SELECT d.last_status AS status, d.last_error AS error, count(*)
-  FROM (SELECT d.last_status, d.last_error
-          FROM webhook_deliveries d
-         WHERE d.dead_at IS NOT NULL AND d.discarded_at IS NULL AND d.subscription_id = %(sub)s
-         ORDER BY d.dead_at DESC
-         LIMIT %(most)s) d
- GROUP BY d.last_status, d.last_error
- ORDER BY count(*) DESC, 1, 2
+ GROUP BY d.last_status
+ ORDER BY count(*) DESC, 1
 
 -- name: count_fenced
 -- Ids and times go together: the newest are the last.

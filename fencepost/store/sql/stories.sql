@@ -40,3 +40,23 @@ SELECT a.seq, a.state, a.created_at, a.worker_id, a.fencing_token, a.http_status
          ORDER BY seq LIMIT 1) sent
   JOIN webhook_delivery_attempts a ON a.delivery_id = %(id)s AND a.seq BETWEEN sent.seq - 1 AND sent.seq + 2
  ORDER BY a.seq
+
+-- name: read_trails
+SELECT a.delivery_id, a.seq, a.state, a.created_at, a.worker_id, a.fencing_token, a.http_status_code, a.latency_ms,
+       a.error_message, a.detail
+  FROM unnest(%(ids)s::uuid[]) AS o(id)
+ CROSS JOIN LATERAL (
+       SELECT a.*
+         FROM webhook_delivery_attempts a
+        WHERE a.delivery_id = o.id
+        ORDER BY a.seq
+        LIMIT %(most)s) a
+ ORDER BY a.delivery_id, a.seq
+
+-- name: read_fenced_of_many
+SELECT f.delivery_id, f.worker_id, f.fencing_token, f.would_write, f.noted_at, f.detail
+  FROM webhook_fenced_writes f
+ WHERE f.delivery_id = ANY (%(ids)s)
+
+-- name: list_paused
+SELECT s.id FROM webhook_subscriptions s WHERE s.id = ANY (%(subs)s) AND s.state = 'paused' AND s.removed_at IS NULL
