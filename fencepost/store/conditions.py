@@ -22,7 +22,8 @@ _CLOCK = load("clock.sql")
 _Part: TypeAlias = tuple[sql.Composable, dict[str, Any]]
 _ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
 _IMPLIED = ((WAITING, _SQL.waiting), (HELD, _SQL.held), ({State.DLQ}, _SQL.dead))
-"""What indexes say instead of states: whoever asks for a part of a group finds it there."""
+"""What indexes say instead of states: whoever asks for a part of a group finds it there, and of
+a whole group this says it all. Source: the guards ``unfinished_has_due`` and ``dead_says_why``."""
 _LAST_SUCCESS = 299
 _PHASES = {
     Phase.WAITING: _SQL.phase_waiting,
@@ -63,11 +64,11 @@ def _what(scope: DeliveryFilter) -> Iterator[_Part]:
     elif scope.sub:
         yield sql.SQL(_SQL.sub_many), {"f_sub": list(scope.sub)}
     if scope.state:
-        states = sql.SQL(", ").join(sql.Literal(str(state)) for state in scope.state)
-        yield sql.SQL(_SQL.state).format(states=states), {}
-        for group, implied in _IMPLIED:
-            if group.issuperset(scope.state):
-                yield sql.SQL(implied), {}
+        implied = [words for group, words in _IMPLIED if group.issuperset(scope.state)]
+        yield from ((sql.SQL(words), {}) for words in implied)
+        if set(scope.state) not in (group for group, _ in _IMPLIED):
+            states = sql.SQL(", ").join(sql.Literal(str(state)) for state in scope.state)
+            yield sql.SQL(_SQL.state).format(states=states), {}
     if scope.phase is not None:
         yield sql.SQL(_PHASES[scope.phase]), {}
     if scope.type:
