@@ -106,7 +106,7 @@ def trail_json(found: Timeline, explained: Explanation | None = None) -> Object:
         explained: why the delivery stands where it does and what comes next; None: unsaid.
     """
     told: Object = {
-        "rows": [_row(row) for row in found.rows],
+        "rows": [row_json(row) for row in found.rows],
         "segments": [_segment(segment) for segment in found.segments],
         "fenced": [fenced_json(write) for write in found.fenced],
     }
@@ -120,7 +120,8 @@ def trail_json(found: Timeline, explained: Explanation | None = None) -> Object:
     return told
 
 
-def _row(row: TrailRow) -> Object:
+def row_json(row: TrailRow) -> Object:
+    """Show a row of a trail."""
     return {
         "seq": row.seq,
         "state": row.state,

@@ -28,6 +28,7 @@ from fencepost.errors import (
     UndecryptableError,
 )
 from fencepost.store.actions import list_actions
+from fencepost.store.deliveries import get_delivery, read_trail
 from fencepost.store.events import get_event
 from fencepost.store.reveals import Response as Answer
 from fencepost.store.reveals import open_response, read_attempt
@@ -151,18 +152,18 @@ def as_json(delivery_id: str) -> Response:
 @requires("viewer")
 def as_csv(delivery_id: str) -> Response:
     """Give every row of the trail for a spreadsheet."""
-    told = read_story(connection(), read_id(delivery_id, "delivery"))
-    rows = objects.trail_json(told.timeline)["rows"]
+    conn = connection()
+    delivery = get_delivery(conn, read_id(delivery_id, "delivery"))
     text = io.StringIO()
     writer = csv.writer(text)
-    if rows:
-        writer.writerow(rows[0])
-    for row, line in zip(rows, told.timeline.rows, strict=True):
-        detail = trail.as_json(line.detail)
-        writer.writerow([_harmless(value) for value in {**row, "detail": detail}.values()])
+    for row in read_trail(conn, delivery.id):
+        line = {**objects.row_json(row), "detail": trail.as_json(row.detail)}
+        if row.seq == 1:
+            writer.writerow(line)
+        writer.writerow([_harmless(value) for value in line.values()])
     response = make_response(text.getvalue())
     response.headers["Content-Type"] = "text/csv; charset=utf-8"
-    name = f"delivery-{told.delivery.id}.csv"
+    name = f"delivery-{delivery.id}.csv"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
