@@ -23,6 +23,7 @@ from runs import BenchmarkError, tell
 
 from fencepost.errors import FencepostError
 from fencepost.settings import Settings
+from fencepost.store.dead_groups import recount
 from fencepost.store.pool import connect
 
 _DAYS_AHEAD: Final = 366
@@ -58,6 +59,8 @@ def make_history(
             write_people(conn, plan, writer.fates)
             _note_counted(conn, plan, writer)
     conn.execute("VACUUM (ANALYZE)")
+    with conn.transaction():
+        recount(conn)
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -36,7 +36,9 @@ class Fates:
         self._replays: Final = _by_subscription(plan.replays)
         self._waits: Final = _pool(plan.chance, median=0.02, spread=1.1)
         self._flights: Final = _pool(plan.chance, median=0.12, spread=0.8)
-        self.requeued: Final[dict[bytes, int]] = defaultdict(int)
+        self.requeued: Final[Counter[bytes]] = Counter()
+        self.delivered: Final[Counter[bytes]] = Counter()
+        self.failed: Final[Counter[bytes]] = Counter()
         self.fenced: Final[list[bytes]] = []
 
     def live(self, life: Life, to: Subscription) -> None:
@@ -52,6 +54,8 @@ class Fates:
                 )  # fmt: skip
                 self.requeued[replay.id] += 1
                 self._spend_budget(life, to, luck=to.rejected + to.spent + self._chance.random())
+                ended = self.delivered if life.dead_at is None else self.failed
+                ended[replay.id] += 1
             if life.state is State.DLQ and self._chance.random() < 0.03:  # noqa: PLR2004
                 at = life.at + int(self._chance.random() * 5 * DAY)
                 life.discard(at, actor="user kim", reason="no longer wanted")

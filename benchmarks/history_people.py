@@ -44,22 +44,31 @@ def _write_workers(conn: Connection[Any], plan: Plan, fates: Fates) -> None:
 
 def _write_replays(conn: Connection[Any], plan: Plan, fates: Fates) -> None:
     """Each met all that it had counted: nobody else moved them in between."""
-    rows = []
+    rows, parts = [], []
     for replay in plan.replays:
         count = fates.requeued[replay.id]
-        scope = {"sub": [str(UUID(bytes=plan.all[replay.subscription].id))], "state": ["dlq"]}
+        of = UUID(bytes=plan.all[replay.subscription].id)
+        scope = {"sub": [str(of)], "state": ["dlq"]}
         at = replay.at / 1e6
         rows.append((
             UUID(bytes=replay.id), json.dumps(scope), replay.reason, count, count, count,
+            fates.delivered[replay.id], fates.failed[replay.id],
             replay.actor, at - 60, at + 840, replay.actor, at, at + 61,
         ))  # fmt: skip
+        parts.append((UUID(bytes=replay.id), of, count, count))
     with conn.cursor() as cur:
         cur.executemany(
             "INSERT INTO webhook_replays (id, state, filter, snapshot, reason, matched, eligible,"
-            " requeued, created_by, created_at, expires_at, started_by, started_at, finished_at)"
-            " VALUES (%s, 'DONE', %s, pg_current_snapshot(), %s, %s, %s, %s, %s, to_timestamp(%s),"
-            " to_timestamp(%s), %s, to_timestamp(%s), to_timestamp(%s))",
+            " requeued, delivered, failed, created_by, created_at, expires_at, started_by,"
+            " started_at, finished_at)"
+            " VALUES (%s, 'DONE', %s, pg_current_snapshot(), %s, %s, %s, %s, %s, %s, %s,"
+            " to_timestamp(%s), to_timestamp(%s), %s, to_timestamp(%s), to_timestamp(%s))",
             rows,
+        )
+        cur.executemany(
+            "INSERT INTO webhook_replay_parts (replay_id, subscription_id, eligible, requeued,"
+            " next_batch_at) VALUES (%s, %s, %s, %s, NULL)",
+            parts,
         )
 
 

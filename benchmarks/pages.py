@@ -19,7 +19,7 @@ from history_plan import Plan as HistoryPlan
 from pages_addresses import Address, addresses, regions_of
 from pages_plans import listening, plan_of
 from pages_samples import read_samples
-from pages_site import Headers, Site, Timed, dashboard, headers_for
+from pages_site import TIMES, Headers, Site, Timed, dashboard, headers_for
 from psycopg import Connection
 from runs import Size, tell
 from section import Goal, Section, as_markdown
@@ -72,7 +72,7 @@ def look(settings: Settings, environ: Mapping[str, str], *, only: str = "") -> S
     return Section(
         title="Pages at size",
         goals=[Goal.at_most("p95 of the slowest page or region", slowest[0].p95, _TARGET_MS, "ms")],
-        method=f"On {counts}. Each address 30 times, one after another, through gunicorn.\n\n"
+        method=f"On {counts}. Each address {TIMES} times, one after another, through gunicorn.\n\n"
         + "\n\n".join(plans),
         command="python benchmarks/pages.py [--full]",
         columns=("route", "asked", "p50 ms", "p95 ms", "longest ms", "kB"),

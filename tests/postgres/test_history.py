@@ -104,6 +104,19 @@ def test_every_page_and_region_opens_on_it(
             waiting += regions_of(app, address.rule, body, address.what)
 
 
+def test_its_replays_say_what_became_of_what_they_touched(history: Connection[Any]) -> None:
+    told = history.execute(
+        "SELECT sum(requeued), sum(delivered) FROM webhook_replays WHERE requeued > 0"
+    ).fetchone()
+    found = history.execute(
+        "SELECT count(*) FROM webhook_deliveries WHERE replay_id IS NOT NULL"
+        " AND current_state = 'DELIVERED'"
+    ).fetchone()
+    assert told is not None
+    assert found is not None
+    assert told[0] >= told[1] == found[0] > 0
+
+
 def test_guards_are_back(history: Connection[Any]) -> None:
     rows = history.execute(
         "SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'webhook_deliveries'::regclass"
