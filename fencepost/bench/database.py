@@ -130,6 +130,7 @@ def _environ(plan: Plan, folder: Path, url: str) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "KEYS": Keyring.generate(),
         "NODE_NAME": "bench",
+        "SECRET_KEY": secrets.token_urlsafe(32),
         "TRANSPORT": plan.transport,
     }
     return kept | {f"FENCEPOST_{name}": text for name, text in own.items()}
