@@ -30,6 +30,7 @@ _STEPS: Final[Mapping[str, str]] = MappingProxyType(
 class Step:
     """A step of a request, and how long it took."""
 
+    name: str
     label: str
     ms: float
 
@@ -107,7 +108,7 @@ def _steps(detail: Mapping[str, object]) -> Iterator[Step]:
     for name, label in _STEPS.items():
         ms = detail.get(name)
         if isinstance(ms, int | float):
-            yield Step(label, ms)
+            yield Step(name, label, ms)
 
 
 def _headers(

@@ -27,6 +27,17 @@ def read_id(text: str, thing: str) -> UUID:
     return found
 
 
+def read_attempt_number(text: str) -> int:
+    """Read the number of an attempt in a path.
+
+    Raises:
+        NotFoundError: it is no number that an attempt could have.
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004
+        raise NotFoundError(f"There is no attempt {text[:80]}.")
+    return int(text)
+
+
 def pack_ids(ids: Iterable[UUID]) -> str:
     """Write ids close together: a hundred fit into a request line."""
     return "".join(base64.urlsafe_b64encode(each.bytes).decode()[:_WIDTH] for each in ids)

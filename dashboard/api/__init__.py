@@ -4,6 +4,7 @@ from dashboard.api import (  # noqa: F401  # importing them adds their routes
     audit,
     deliveries,
     events,
+    exchanges,
     ingest,
     replays,
     stats,

@@ -15,7 +15,7 @@ from dashboard import actions, curl, story, trail, waterfall
 from dashboard.database import connection
 from dashboard.exchange import read_exchange
 from dashboard.htmx import render, render_region
-from dashboard.ids import read_id
+from dashboard.ids import read_attempt_number, read_id
 from dashboard.roles import Role, requires
 from dashboard.runtime import runtime
 from dashboard.views.deliveries import blueprint
@@ -24,7 +24,6 @@ from fencepost.action_filter import ActionFilter
 from fencepost.errors import (
     InvalidInputError,
     KeyUnavailableError,
-    NotFoundError,
     UndecryptableError,
 )
 from fencepost.store.actions import list_actions
@@ -178,9 +177,7 @@ def _harmless(value: object) -> object:
 @requires("viewer")
 def attempt(delivery_id: str, number: str) -> Response:
     """Show one attempt: the request, the answer, and how long each step took."""
-    if not (number.isascii() and number.isdecimal() and len(number) < 10):  # noqa: PLR2004
-        raise NotFoundError(f"There is no attempt {number[:80]}.")
-    which = int(number)
+    which = read_attempt_number(number)
     found = read_page(read_id(delivery_id, "delivery"), Asked(tab="attempts"))
     told: Story = found["story"]
     conn = connection()

@@ -75,6 +75,8 @@ def every_request() -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/deliveries", {}),
         ("GET", f"/deliveries/{id_}", {}),
         ("GET", f"/deliveries/{id_}/timeline", {}),
+        ("GET", f"/deliveries/{id_}/attempts/1", {}),
+        ("POST", f"/deliveries/{id_}/payload/reveal", {}),
         ("GET", "/replays", {}),
         ("POST", "/replays", {"json": {"filter": {}}}),
         ("GET", f"/replays/{id_}", {}),
