@@ -21,13 +21,14 @@ from fencepost.embedded import database
 from fencepost.errors import FencepostError
 from fencepost.settings import Settings
 
+PROCESSES: Final = 2
 THREADS: Final = 64
 STREAMS: Final = 40
 """Of each process: the other threads are always free for requests."""
 
 _OPTIONS: Final[Mapping[str, object]] = {
     "worker_class": "gthread",
-    "workers": 2,
+    "workers": PROCESSES,
     "threads": THREADS,
     "worker_connections": 1000,
     "timeout": 30,

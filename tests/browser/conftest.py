@@ -19,6 +19,9 @@ from dashboard import create_app
 from fencepost.embedded import Embedded
 from fencepost.keyring import Keyring
 from fencepost.settings import Settings
+from lively import Lively
+from programs import Program, wait_for_workers
+from receiver import Receiver, in_turn
 from serving import Site, free_port, start, stop
 from stage import Stage
 from tour import Tour, tour
@@ -100,6 +103,19 @@ def make_site(
 def site(make_site: Callable[..., Site]) -> Site:
     """The one that all tests share: each looks at a subscription of its own."""
     return make_site("browser")
+
+
+@pytest.fixture(scope="session")
+def lively(make_site: Callable[..., Site]) -> Iterator[Lively]:
+    """One with a worker: every event is really sent, to a receiver that refuses it once."""
+    allowed = {"FENCEPOST_ALLOW_HTTP": "1", "FENCEPOST_ALLOW_NETWORKS": "127.0.0.0/8"}
+    site = make_site("lively", **allowed)
+    with (
+        Receiver(in_turn(404, 200)) as receiver,
+        Program(site.environ, site.log.with_name("worker"), name="w"),
+    ):
+        wait_for_workers(site.stage.conn, 1)
+        yield Lively(site, receiver)
 
 
 @pytest.fixture(scope="session")
