@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from flask import Blueprint, Response, current_app, request
@@ -88,6 +89,8 @@ def _events(hub: Hub, viewer: Viewer, build: str, client: socket.socket | None) 
         if client is not None and _has_left(client):
             return
     yield _event("bye", {}, None)
+    if client is not None:
+        _hear_no_more(client)
 
 
 def _event(name: str, data: Mapping[str, Any], mark: int | None) -> str:
@@ -100,6 +103,12 @@ def _give_up_on_silence(client: socket.socket) -> None:
     """Let a connection end when nobody acknowledges what is sent: heartbeats find out."""
     if hasattr(socket, "TCP_USER_TIMEOUT") and client.family != socket.AF_UNIX:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
+
+
+def _hear_no_more(client: socket.socket) -> None:
+    """Let the connection end with its stream: kept alive, it would keep a server from ending."""
+    with suppress(OSError):  # it has ended already
+        client.shutdown(socket.SHUT_RD)
 
 
 def _has_left(client: socket.socket) -> bool:
