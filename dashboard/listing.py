@@ -21,10 +21,13 @@ from fencepost.filters import DeliveryFilter
 from fencepost.model import Delivery
 from fencepost.states import State
 from fencepost.store import deliveries
+from fencepost.store.conditions import pin
 
 LIMITS: Final = sorted(map(int, PREFERENCES["rows"].values))
 COUNT_CAP: Final = 10_000
 MOST_NEW: Final = 100
+END: Final = "end"
+"""In a cursor's place: before the end is the last page. No cursor is so short."""
 
 _LABELS: Final = {
     "id": "id", "sub": "subscription", "state": "state", "phase": "phase", "type": "event type",
@@ -53,6 +56,8 @@ class Listing:
         rows: the page's deliveries, newest first.
         matched: how many the filter matches; more than ``COUNT_CAP`` stands for "more".
         url: the canonical address of this page of the list.
+        pinned_url: the whole address of the list, its times fixed: for somebody else, later.
+        mark: differs between filters.
         top: the cursor of what is newer than this page; None when the list is empty.
         names: of the subscriptions that occur.
     """
@@ -67,6 +72,9 @@ class Listing:
     newest_url: str | None
     prev_url: str | None
     next_url: str | None
+    oldest_url: str | None
+    pinned_url: str
+    mark: str
     top: str | None
     limit: int
     names: Mapping[UUID, str]
@@ -89,6 +97,7 @@ def read_listing(
     endpoint: str,
     *,
     fixed: DeliveryFilter | None = None,
+    kept: Mapping[str, Any] | None = None,
 ) -> Listing:
     """Read the page of a list that the query string asks for.
 
@@ -96,6 +105,7 @@ def read_listing(
         conn: reads only.
         endpoint: of the list.
         fixed: what the page decides, whatever is asked for: its state and whether discarded.
+        kept: parameters of the page that are no filter, for all addresses of the list.
 
     Raises:
         InvalidInputError: names the parameter that cannot be read.
@@ -109,15 +119,17 @@ def read_listing(
     after, before = request.args.get("after"), request.args.get("before")
     if after and before:
         raise InvalidInputError("before", "give either after or before")
+    is_from_end = before == END
     page = deliveries.list_deliveries(
         conn,
         scope,
         limit=limit,
         after=cursors.read(after or None, scope=mark, field="after"),
-        before=cursors.read(before or None, scope=mark, field="before"),
+        before=None if is_from_end else cursors.read(before or None, scope=mark, field="before"),
+        is_from_end=is_from_end,
     )
-    params = chosen.to_params()
-    query: dict[str, Any] = dict(params)
+    params, kept = chosen.to_params(), kept or {}
+    query: dict[str, Any] = {**params, **kept}
     if limit != rows_per_page():
         query["limit"] = limit
 
@@ -128,14 +140,17 @@ def read_listing(
     return Listing(
         scope=scope,
         params=params,
-        chips=[*_chips(endpoint, params, names)],
+        chips=chips(endpoint, params, names, kept),
         rows=page.rows,
         matched=deliveries.count_capped(conn, scope, COUNT_CAP),
         url=address(after=after or None, before=before or None),
-        clear_url=url_for(endpoint),
+        clear_url=url_for(endpoint, **kept),
         newest_url=address() if after or before else None,
         prev_url=address(before=cursors.write(page.prev, scope=mark)) if page.prev else None,
         next_url=address(after=cursors.write(page.next, scope=mark)) if page.next else None,
+        oldest_url=address(before=END) if page.next else None,
+        pinned_url=pinned_url(conn, endpoint, chosen, kept),
+        mark=mark,
         top=cursors.write(_first(page, scope), scope=mark),
         limit=limit,
         names=names,
@@ -205,15 +220,28 @@ def _limit() -> int:
     return int(text)
 
 
-def _chips(
-    endpoint: str, params: Mapping[str, list[str]], names: Mapping[UUID, str]
+def pinned_url(
+    conn: Connection[Any], endpoint: str, chosen: DeliveryFilter, kept: Mapping[str, Any]
+) -> str:
+    """Give the whole address of a list, its relative times counted back from now."""
+    pinned: dict[str, Any] = pin(conn, chosen).to_params()
+    return url_for(endpoint, _external=True, **pinned, **kept)
+
+
+def chips(
+    endpoint: str,
+    params: Mapping[str, list[str]],
+    names: Mapping[UUID, str],
+    kept: Mapping[str, Any],
 ) -> Sequence[Chip]:
-    chips = []
+    """Show the active filters, each with the list without it."""
+    found = []
     for name, values in params.items():
         for value in values:
-            rest: dict[str, Any] = {**params, name: [other for other in values if other != value]}
-            chips.append(Chip(_LABELS[name], _shown(name, value, names), url_for(endpoint, **rest)))
-    return chips
+            others = [other for other in values if other != value]
+            rest: dict[str, Any] = {**params, **kept, name: others}
+            found.append(Chip(_LABELS[name], _shown(name, value, names), url_for(endpoint, **rest)))
+    return found
 
 
 def _shown(name: str, value: str, names: Mapping[UUID, str]) -> str:

@@ -11,7 +11,7 @@ from werkzeug.routing import Rule
 from fencepost.filters import DeliveryFilter
 from fencepost.records import Replay
 from fencepost.states import State
-from fencepost.store import replays
+from fencepost.store import discards, replays
 from minutes import add_hour
 from stage import Stage
 
@@ -22,7 +22,7 @@ NO_PAGES: Final = frozenset(
     {
         "assets.file", "assets.favicon", "assets.robots", "health.healthz", "health.readyz",
         "health.metrics", "live.stream", "overview.home", "deliveries.as_json",
-        "deliveries.as_csv",
+        "deliveries.as_csv", "dlq.export",
     }
 )  # fmt: skip
 """Endpoints that answer with something else: files, figures, streams, redirects."""
@@ -60,6 +60,7 @@ def tour(stage: Stage) -> Tour:
     cancelled = _start(stage, _draft(stage, sub.id))
     with stage.conn.transaction():
         replays.cancel_replay(stage.conn, cancelled.id, actor="test")
+    unsure, giving_up, gave_up = (_discard(stage, sub.id, state) for state in _DISCARDS)
     shown, confirm = f"/deliveries/{sent}", f"/subscriptions/{sub.id}/confirm"
     return {
         "overview.index": ["/overview"],
@@ -78,7 +79,12 @@ def tour(stage: Stage) -> Tour:
             f"/deliveries/{dead}/confirm/replay", f"/deliveries/{dead}/confirm/discard",
             f"{shown}/confirm/replay",
         ],
-        "dlq.index": ["/dlq", f"/dlq?sub={sub.id}&code=404", "/dlq?q=nothing-like-it"],
+        "discards.show": [f"/discards/{each}" for each in (unsure, giving_up, gave_up)],
+        "discards.confirm_cancel": [f"/discards/{giving_up}/confirm/cancel"],
+        "dlq.index": [
+            "/dlq", f"/dlq?sub={sub.id}&code=404", "/dlq?q=nothing-like-it", "/dlq?group=none",
+            f"/dlq?group=none&sub={sub.id}&code=404", "/dlq?group=none&q=nothing-like-it",
+        ],
         "events.show": [f"/events/{event}", f"/events/{fresh}"],
         "replays.index": ["/replays"],
         "replays.show": [f"/replays/{each.id}" for each in (draft, nothing, running, cancelled)],
@@ -130,6 +136,21 @@ def _draft(stage: Stage, sub: UUID) -> Replay:
     scope = DeliveryFilter(sub=(sub,), state=(State.DLQ,))
     with stage.conn.transaction():
         return replays.draft_replay(stage.conn, scope, actor="test")
+
+
+_DISCARDS: Final = ("DRAFT", "RUNNING", "CANCELLED")
+
+
+def _discard(stage: Stage, sub: UUID, state: str) -> UUID:
+    """Order a discard, and bring it so far."""
+    with stage.conn.transaction():
+        scope = DeliveryFilter(sub=(sub,), state=(State.DLQ,))
+        found = discards.draft_discard(stage.conn, scope, reason="obsolete", actor="test")
+        if state != "DRAFT":
+            discards.start_discard(stage.conn, found.id, actor="test")
+        if state == "CANCELLED":
+            discards.cancel_discard(stage.conn, found.id, actor="test")
+    return found.id
 
 
 def _start(stage: Stage, draft: Replay) -> Replay:

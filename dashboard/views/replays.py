@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from flask import Blueprint, Response, g, request, url_for
@@ -12,10 +11,9 @@ from werkzeug.wrappers import Response as BaseResponse
 from dashboard.database import PREVIEW_TIMEOUT, connection, transaction
 from dashboard.htmx import go, render, render_region
 from dashboard.ids import read_id
-from dashboard.listing import read_filter
-from dashboard.names import names_of
 from dashboard.roles import requires
 from dashboard.runtime import runtime
+from dashboard.scopes import CONFIRM_FROM, check_typed, in_words, read_scope, read_typed
 from fencepost.cursors import Cursors
 from fencepost.errors import InvalidInputError
 from fencepost.filters import DeliveryFilter
@@ -23,9 +21,6 @@ from fencepost.records import Replay
 from fencepost.store import replays
 
 blueprint = Blueprint("replays", __name__)
-
-CONFIRM_FROM: Final = 100
-"""From so many deliveries on, their number has to be typed."""
 
 _SCOPE: Final = "replays"
 _MOVES: Final = {
@@ -58,7 +53,7 @@ def index() -> Response:
 @requires("operator")
 def draft() -> BaseResponse:
     """Fix what would be sent again, count it exactly, and ask."""
-    scope = read_filter(request.form)
+    scope = read_scope(request.form)
     with transaction(timeout=PREVIEW_TIMEOUT) as conn:
         found = replays.draft_replay(conn, scope, actor=str(g.actor))
     # htmx follows as well, and asks for the fragment of the same page.
@@ -92,17 +87,17 @@ def progress(replay_id: str) -> Response:
 def start(replay_id: str) -> BaseResponse:
     """Start it: what is sent again is the draft's scope, whatever the form says."""
     id_ = read_id(replay_id, "replay")
-    typed = request.form.get("confirm", "").replace(",", "").strip()
+    typed = read_typed(request.form.get("confirm", ""))
     try:
         with transaction(timeout=PREVIEW_TIMEOUT) as conn:
-            _check_typed(replays.get_replay(conn, id_), typed)
+            check_typed(replays.get_replay(conn, id_).eligible, typed)
             replays.start_replay(
                 conn,
                 id_,
                 actor=str(g.actor),
                 reason=request.form.get("reason"),
                 rate=_rate(request.form.get("rate", "")),
-                confirm=int(typed) if typed.isascii() and typed.isdecimal() else None,
+                confirm=typed,
             )
     except InvalidInputError as error:
         found = replays.get_replay(connection(), id_)
@@ -141,11 +136,6 @@ def _show(found: Replay, *, faults: Mapping[str, str] | None = None, status: int
     )
 
 
-def _check_typed(found: Replay, typed: str) -> None:
-    if found.eligible >= CONFIRM_FROM and typed != str(found.eligible):
-        raise InvalidInputError("confirm", f"Type {found.eligible} to confirm.")
-
-
 def _rate(text: str) -> float | None:
     if not text.strip():
         return None
@@ -156,16 +146,4 @@ def _rate(text: str) -> float | None:
 
 
 def _scope_in_words(found: Replay) -> str:
-    """Say the scope with the subscriptions' names."""
-    scope = DeliveryFilter.from_json(dict(found.filter))
-    names = names_of(set(scope.sub))
-    chosen = ", ".join(names.get(each, str(each)) for each in scope.sub)
-    if scope.is_by_entry:
-        told = "dead letters"
-        rest = replace(scope, sub=(), state=(), discarded=None)
-    else:
-        told = "deliveries"
-        rest = replace(scope, sub=(), discarded=None)
-    conditions = [rest.in_words()] if rest != DeliveryFilter() else []
-    conditions += [f"subscription {chosen}"] if chosen else []
-    return f"{told}: {', '.join(conditions)}" if conditions else f"all {told}"
+    return in_words(DeliveryFilter.from_json(dict(found.filter)))

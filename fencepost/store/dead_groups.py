@@ -14,7 +14,9 @@ from fencepost.dead_groups import DeadGroup, DeadGroups
 from fencepost.filters import DeliveryFilter
 from fencepost.states import State
 from fencepost.store.conditions import pin, read_clock, where
+from fencepost.store.deliveries import count_capped
 from fencepost.store.queries import load
+from fencepost.store.rollups import EVERYTHING
 
 _SQL = load("dead_groups.sql")
 
@@ -86,6 +88,28 @@ def read_groups(
     ]
     newest = None if is_all else FEW
     return DeadGroups(groups, as_of=as_of, newest=newest, is_cut=len(rows) > most)
+
+
+def count_dead(conn: Connection[Any]) -> tuple[int, datetime | None]:
+    """Count the dead letters that nobody gave up.
+
+    Returns:
+        Few: how many now, and None. Many: as many as a worker counted, and when; where none has,
+        ``FEW + 1``, which stands for more.
+    """
+    conditions, params = _tallied(DeliveryFilter())
+    as_of = _read_counted(conn, conditions, params)
+    if as_of is None:
+        return count_capped(conn, DeliveryFilter(state=(State.DLQ,), discarded=False), FEW), None
+    with conn.cursor(row_factory=scalar_row) as cur:
+        return int(cur.execute(_SQL.count_counted).fetchone() or 0), as_of
+
+
+def read_last_entry(conn: Connection[Any]) -> datetime | None:
+    """Give the minute, or long ago the hour, in which a delivery entered the DLQ last."""
+    with conn.cursor(row_factory=scalar_row) as cur:
+        found = cur.execute(_SQL.read_last_entry, {"everything": EVERYTHING}).fetchone()
+    return cast("datetime | None", found)
 
 
 def _is_tallied(scope: DeliveryFilter) -> bool:

@@ -32,6 +32,7 @@ def list_deliveries(
     limit: int = 50,
     after: Position | None = None,
     before: Position | None = None,
+    is_from_end: bool = False,
 ) -> Page[Delivery]:
     """List deliveries, the newest first; dead letters alone by the moment of entry, latest first.
 
@@ -41,6 +42,7 @@ def list_deliveries(
         limit: of one page, 1 to 200.
         after: continue with older ones, right after this row.
         before: the newer ones right before this row; never both.
+        is_from_end: the oldest; with neither of the two.
     """
     scope = pin(conn, scope)
     several = len(scope.sub) > 1
@@ -56,6 +58,7 @@ def list_deliveries(
         limit=limit,
         after=after,
         before=before,
+        is_from_end=is_from_end,
         is_by_entry=scope.is_by_entry,
         parts={"columns": _COLUMNS, "conditions": conditions},
     )

@@ -26,6 +26,7 @@ def fetch_page(
     limit: int,
     after: Position | None,
     before: Position | None,
+    is_from_end: bool = False,
     is_by_entry: bool = False,
     parts: Mapping[str, sql.Composable] | None = None,
 ) -> Page[Row]:
@@ -40,10 +41,11 @@ def fetch_page(
         limit: rows of a page.
         after: continue right after this row, with older ones.
         before: end right before this row; never both.
+        is_from_end: the last page, wherever that begins; with neither of the two.
         is_by_entry: sorted by ``dead_at`` first, not by ``id`` alone.
         parts: what else the query has in braces.
     """
-    backwards = before is not None
+    backwards = before is not None or is_from_end
     key = before if backwards else after
     composed = query.format(
         keyset=sql.SQL(_keyset(key, is_by_entry=is_by_entry, backwards=backwards)),
@@ -59,7 +61,7 @@ def fetch_page(
         rows.reverse()
     if not rows:
         return Page((), None, None)
-    has_next, has_prev = (True, more) if backwards else (more, after is not None)
+    has_next, has_prev = (before is not None, more) if backwards else (more, after is not None)
     return Page(
         rows, position(rows[-1]) if has_next else None, position(rows[0]) if has_prev else None
     )

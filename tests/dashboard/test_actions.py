@@ -113,7 +113,7 @@ def test_a_reason_that_cannot_be_kept_is_named(
 
 
 def draft(client: FlaskClient, post: Post, **scope: object) -> str:
-    answer = post(client, "/replays", state="dlq", discarded="0", **scope)
+    answer = post(client, "/replays", all="1", state="dlq", discarded="0", **scope)
     assert answer.status_code == 303
     return str(answer.location)
 
@@ -126,8 +126,9 @@ def test_all_that_match_are_counted_exactly_and_replayed(
     stage.dead(other.id, 5)
     page = operator.get(f"/dlq?sub={sub.id}").text
     assert "Replay all 120 that match" in page
-    fields = dict(re.findall(r'type="hidden" name="([a-z]+)" value="([^"]+)"', page))
-    assert fields == {"sub": str(sub.id), "state": "dlq", "discarded": "0"}
+    form = page[page.index('id="of-all"') :]
+    fields = dict(re.findall(r'type="hidden" name="([a-z]+)" value="([^"]+)"', form)[:2])
+    assert fields == {"all": "1", "filter": f"sub={sub.id}&amp;state=dlq&amp;discarded=0"}
     url = draft(operator, post, sub=sub.id)
     stage.dead(sub.id, 3)  # what comes after the draft is not part of it
     asked = operator.get(url).text
@@ -200,7 +201,7 @@ def test_a_scope_of_what_cannot_be_sent_says_so_and_has_nothing_to_start(
 def test_a_scope_that_cannot_be_read_drafts_nothing(
     operator: FlaskClient, post: Post, stage: Stage
 ) -> None:
-    assert post(operator, "/replays", sub="nonsense").status_code == 422
+    assert post(operator, "/replays", all="1", sub="nonsense").status_code == 422
     assert stage.value("SELECT count(*) FROM webhook_replays") == 0
 
 

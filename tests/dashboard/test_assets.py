@@ -23,6 +23,8 @@ BUDGETS = {
     "delivery.js": (2_000, 1_000),
     "live.js": (6_000, 2_000),
     "regions.js": (2_000, 1_000),
+    "selection.css": (2_000, 1_000),
+    "selection.js": (5_000, 2_000),
 }
 
 

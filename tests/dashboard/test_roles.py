@@ -24,6 +24,9 @@ CHANGES = {
     "/deliveries/{id}/discard": "operator",
     "/deliveries/{id}/payload/reveal": "operator",
     "/settings": "viewer",
+    "/discards": "operator",
+    "/discards/{id}/start": "operator",
+    "/discards/{id}/cancel": "operator",
     "/replays": "operator",
     "/replays/{id}/start": "operator",
     "/replays/{id}/pause": "operator",
@@ -63,6 +66,7 @@ def test_a_route_that_declares_nothing_serves_nobody(app: Flask, admin: FlaskCli
 def test_every_change_of_the_pages_is_in_the_matrix(app: Flask) -> None:
     found = {
         rule.rule.replace("<delivery_id>", "{id}")
+        .replace("<discard_id>", "{id}")
         .replace("<replay_id>", "{id}")
         .replace("<subscription_id>", "{id}")
         for rule in app.url_map.iter_rules()

@@ -63,12 +63,28 @@ def walk(
         *_, last = walk(db, scope, limit)
         place = Position(last[-1].id, last[-1].dead_at if scope.is_by_entry else None)
     while True:
-        turn = {"before": place} if back else {"after": place}
-        page = list_deliveries(db, scope, limit=limit, **turn)
+        after, before = (None, place) if back else (place, None)
+        page = list_deliveries(db, scope, limit=limit, after=after, before=before)
         pages.append(list(page.rows))
         place = page.prev if back else page.next
         if place is None:
             return pages
+
+
+def test_the_last_page_is_found_from_the_end(db: Connection[Any]) -> None:
+    bury(db, dead := make_deliveries(db, make_subscription(db), 5))
+    made = [*dead, *make_deliveries(db, make_subscription(db), 7)]
+    for scope, oldest in (
+        (DeliveryFilter(), sorted(made)[:3]),
+        (DeliveryFilter(state=(State.DLQ,)), sorted(dead)[:3]),
+    ):
+        last = list_deliveries(db, scope, limit=3, is_from_end=True)
+        assert sorted(row.id for row in last.rows) == oldest
+        assert last.next is None
+        before = list_deliveries(db, scope, limit=3, before=last.prev)
+        assert not {row.id for row in before.rows} & {row.id for row in last.rows}
+    few = list_deliveries(db, DeliveryFilter(state=(State.DLQ,)), limit=5, is_from_end=True)
+    assert (len(few.rows), few.next, few.prev) == (5, None, None)
 
 
 def test_a_list_is_newest_first_and_has_ends(db: Connection[Any]) -> None:

@@ -42,6 +42,14 @@ SELECT t.as_of
   FROM webhook_dead_groups_counted t
  WHERE (SELECT sum(c.count) FROM webhook_dead_groups c WHERE {conditions}) > %(few)s
 
+-- name: count_counted
+SELECT sum(count) FROM webhook_dead_groups
+
+-- name: read_last_entry
+-- The newest minute, or long ago hour, in which any delivery entered the DLQ.
+SELECT max(r.starts_at) FROM webhook_rollups r
+ WHERE r.subscription_id = %(everything)s AND r.dead > 0
+
 -- name: everything
 true
 
