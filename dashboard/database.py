@@ -29,7 +29,8 @@ _UNDEFINED: Final = (
     psycopg.errors.UndefinedFunction,
     psycopg.errors.UndefinedObject,
 )
-PREVIEW_TIMEOUT: Final = "5s"
+PAGE_TIMEOUT: Final = f"{_PAGE_LIMIT.seconds} s"
+PREVIEW_TIMEOUT: Final = "5 s"
 """For the exact count of a replay, which is asked for once."""
 
 
@@ -92,7 +93,7 @@ def transaction(*, timeout: str | None = None) -> Iterator[Connection[Any]]:
         timeout: for each statement in it, in PostgreSQL's words; None: a page's own.
     """
     conn = connection()
-    with errors_as_ours():
+    with errors_as_ours(timeout or PAGE_TIMEOUT):
         try:
             if timeout is not None:
                 conn.execute("SELECT set_config('statement_timeout', %s, true)", (timeout,))
@@ -104,8 +105,11 @@ def transaction(*, timeout: str | None = None) -> Iterator[Connection[Any]]:
 
 
 @contextmanager
-def errors_as_ours() -> Iterator[None]:
+def errors_as_ours(timeout: str = PAGE_TIMEOUT) -> Iterator[None]:
     """Turn the driver's and SQLAlchemy's "no database" errors into ours.
+
+    Args:
+        timeout: what a statement may take, for the message.
 
     Raises:
         TooSlowError: the statement was cancelled.
@@ -114,7 +118,7 @@ def errors_as_ours() -> Iterator[None]:
     try:
         yield
     except (psycopg.Error, DBAPIError, PoolExhaustedError) as error:
-        ours = as_ours(error)
+        ours = as_ours(error, timeout)
         if ours is None:
             raise
         raise ours from error
@@ -132,7 +136,7 @@ def explained(error: Exception) -> Exception:
     return error
 
 
-def as_ours(error: Exception) -> DatabaseUnavailableError | None:
+def as_ours(error: Exception, timeout: str = PAGE_TIMEOUT) -> DatabaseUnavailableError | None:
     """Say what an error of the driver or of SQLAlchemy is to us; None for a defect of ours."""
     if isinstance(error, PoolExhaustedError):
         return DatabaseUnavailableError("No database connection came free in time.")
@@ -141,7 +145,7 @@ def as_ours(error: Exception) -> DatabaseUnavailableError | None:
         return cause
     if isinstance(cause, psycopg.errors.QueryCanceled):
         return TooSlowError(
-            "Took too long and was stopped. Narrow the time range or pick a subscription."
+            f"Took longer than {timeout}. Narrow the time range or pick a subscription."
         )
     if isinstance(cause, psycopg.Error) and pool.is_outage(cause):
         return DatabaseUnavailableError("The database cannot be reached right now.")

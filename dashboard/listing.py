@@ -33,7 +33,8 @@ _LABELS: Final = {
     "id": "id", "sub": "subscription", "state": "state", "phase": "phase", "type": "event type",
     "from": "from", "to": "to", "code": "answer", "err": "error",
     "min_attempts": "attempts at least", "max_attempts": "attempts at most",
-    "q": "search", "replay": "replay", "worker": "worker", "discarded": "discarded",
+    "q": "search", "replay": "replay", "worker": "worker", "fenced": "fenced out",
+    "discarded": "discarded",
 }  # fmt: skip
 
 

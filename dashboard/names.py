@@ -1,4 +1,4 @@
-"""The names of subscriptions, for the pages that show only their ids."""
+"""The names of subscriptions and the keys of events, for pages that have only their ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from dashboard.models import Subscription, db
+from dashboard.models import Event, Subscription, db
 
 MOST_CHOICES: Final = 500
 """In the filter's list; with more than that the page of a subscription has the link."""
@@ -20,6 +20,16 @@ def names_of(ids: Collection[UUID]) -> Mapping[UUID, str]:
         return {}
     query = select(Subscription.id, Subscription.name).where(Subscription.id.in_(ids))
     return {row.id: row.name for row in db.session.execute(query)}
+
+
+def keys_of(events: Collection[UUID]) -> Mapping[UUID, str]:
+    """Look up the idempotency keys of events; those without one are left out."""
+    if not events:
+        return {}
+    query = select(Event.id, Event.idempotency_key).where(
+        Event.id.in_(events), Event.idempotency_key.is_not(None)
+    )
+    return {row.id: row.idempotency_key for row in db.session.execute(query)}
 
 
 def choices() -> Sequence[tuple[UUID, str]]:

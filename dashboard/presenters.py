@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+from fencepost.model import Delivery
 from fencepost.moments import format_moment
+from fencepost.phases import phase_of
 from fencepost.segments import SegmentKind
-from fencepost.states import Fact, State
+from fencepost.states import Fact, Phase, State
 from fencepost.timeline import Segment
 from fencepost.timeline_text import FENCED_OUT
 
@@ -171,6 +173,24 @@ def step(length: timedelta) -> str:
             return name if length == unit else f"{length // unit} {name}s"
     minutes = length // timedelta(minutes=1)
     return "minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def phase(delivery: Delivery, now: datetime) -> str:
+    """Say what a delivery is doing now, where its state does not; nothing where it does."""
+    if delivery.discarded_at is not None:
+        return "discarded"
+    match phase_of(delivery, now):
+        case Phase.WAITING:
+            return "waiting"
+        case Phase.SLEEPING:
+            return "sleeping"
+        case Phase.PARKED:
+            return "parked"
+        case Phase.INFLIGHT:
+            is_sent = delivery.current_state == State.ATTEMPTED
+            return "in flight" if is_sent else "preparing"
+        case None:
+            return ""
 
 
 exact: Final = format_moment

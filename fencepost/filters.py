@@ -19,7 +19,7 @@ from fencepost.states import Phase, State
 
 NAMES: Final = (
     "id", "sub", "state", "phase", "type", "from", "to", "code", "err",
-    "min_attempts", "max_attempts", "q", "replay", "worker", "discarded",
+    "min_attempts", "max_attempts", "q", "replay", "worker", "fenced", "discarded",
 )  # fmt: skip
 """The parameters of a filter; lists take ``after before limit`` besides."""
 
@@ -49,6 +49,7 @@ class DeliveryFilter:
         q: whose id or event id begins so, or whose event has exactly this idempotency key.
         replay: last touched by this bulk replay.
         worker: with a trail row of this worker.
+        fenced: True: with a late write that fencing refused; False: without; None: either.
         discarded: True: given up by an operator; False: not so; None: either.
     """
 
@@ -66,6 +67,7 @@ class DeliveryFilter:
     q: str | None = None
     replay: UUID | None = None
     worker: str | None = None
+    fenced: bool | None = None
     discarded: bool | None = None
 
     @classmethod
@@ -145,6 +147,7 @@ class DeliveryFilter:
             q=read.text("q", one("q")),
             replay=next(iter(read.ids("replay", many("replay"))), None),
             worker=read.text("worker", one("worker")),
+            fenced=read.flag("fenced", one("fenced")),
             discarded=read.flag("discarded", one("discarded")),
         )
         if _is_after(found.since, found.until):
@@ -170,6 +173,7 @@ class DeliveryFilter:
             "q": [] if self.q is None else [self.q],
             "replay": [] if self.replay is None else [str(self.replay)],
             "worker": [] if self.worker is None else [self.worker],
+            "fenced": [] if self.fenced is None else [str(int(self.fenced))],
             "discarded": [] if self.discarded is None else [str(int(self.discarded))],
         }
         return {name: lists[name] for name in NAMES if lists[name]}

@@ -38,6 +38,7 @@ FILTERS: Final = tuple(
         "q": "whose id or event id begins so, or whose event has this idempotency key",
         "replay": "last touched by this replay",
         "worker": "that this worker has held",
+        "fenced": "1: with a late write that fencing refused; 0: without",
         "discarded": "1: given up by an operator; 0: not",
     }.items()
 )

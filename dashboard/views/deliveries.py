@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
-from sqlalchemy import select
+from flask import Blueprint, Response, g, request
 
-from dashboard import filter_form
+from dashboard import filter_form, presenters
 from dashboard.database import connection
 from dashboard.htmx import render_list, render_region
 from dashboard.ids import pack_ids, unpack_ids
 from dashboard.listing import read_filter, read_listing, read_news
-from dashboard.models import Delivery, db
-from dashboard.names import names_of
+from dashboard.names import keys_of, names_of
 from dashboard.roles import requires
+from fencepost.store.deliveries import refresh_deliveries
 
 blueprint = Blueprint("deliveries", __name__)
 
@@ -27,6 +26,8 @@ def index() -> Response:
         url=listing.url,
         listing=listing,
         ids=pack_ids(row.id for row in listing.rows),
+        keys=keys_of({row.event_id for row in listing.rows}),
+        gone=frozenset(),
         form=filter_form.read(listing.params),
     )
 
@@ -34,22 +35,25 @@ def index() -> Response:
 @blueprint.get("/_f/deliveries/rows")
 @requires("viewer")
 def rows() -> Response:
-    """Refresh the rows that are shown, wherever they would stand by now."""
-    ids = unpack_ids(request.args.get("ids", ""))
-    found = {
-        row.id: row for row in db.session.scalars(select(Delivery).where(Delivery.id.in_(ids)))
-    }
-    shown = [found[id_] for id_ in ids if id_ in found]
-    wanted = read_filter().state
+    """Refresh the rows that are shown, wherever they would stand by now.
+
+    They are named one by one: a row that the filter matches no longer stays, with its new
+    state, and one that it matches since does not push the others away.
+    """
+    scope, shown = read_filter(), request.args.get("ids", "")
+    found = refresh_deliveries(connection(), scope, unpack_ids(shown))
+    rows = [row for row, _ in found]
+    gone = frozenset(row.id for row, matches in found if not matches)
     return render_region(
         "deliveries/list.html",
         "rows",
-        version=[(row.id, row.seq) for row in shown],
-        rows=shown,
-        ids=request.args.get("ids", ""),
-        states=request.args.getlist("state"),
-        wanted=wanted,
-        names=names_of({row.subscription_id for row in shown}),
+        version=[(row.id, row.seq, presenters.phase(row, g.now), row.id in gone) for row in rows],
+        rows=rows,
+        gone=gone,
+        ids=shown,
+        params=scope.to_params(),
+        names=names_of({row.subscription_id for row in rows}),
+        keys=keys_of({row.event_id for row in rows}),
     )
 
 

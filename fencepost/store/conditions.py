@@ -107,6 +107,8 @@ def _touched(scope: DeliveryFilter) -> Iterator[_Part]:
         yield sql.SQL(_SQL.replay), {"f_replay": scope.replay}
     if scope.worker is not None:
         yield sql.SQL(_SQL.worker), {"f_worker": scope.worker}
+    if scope.fenced is not None:
+        yield sql.SQL(_SQL.fenced if scope.fenced else _SQL.not_fenced), {}
     if scope.discarded is not None:
         yield sql.SQL(_SQL.discarded if scope.discarded else _SQL.not_discarded), {}
 

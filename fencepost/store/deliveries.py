@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
@@ -62,6 +62,29 @@ def list_deliveries(
         is_by_entry=scope.is_by_entry,
         parts={"columns": _COLUMNS, "conditions": conditions},
     )
+
+
+def refresh_deliveries(
+    conn: Connection[Any], scope: DeliveryFilter, ids: Sequence[UUID]
+) -> list[tuple[Delivery, bool]]:
+    """Read again what a page of a list shows, in its order, whatever has become of it.
+
+    Args:
+        conn: reads only.
+        scope: of the list.
+        ids: of its rows.
+
+    Returns:
+        Each with whether the filter still matches it; those that are gone are left out.
+    """
+    conditions, params = where(pin(conn, scope))
+    query = sql.SQL(_SQL.refresh_deliveries).format(columns=_COLUMNS, conditions=conditions)
+    with conn.cursor(row_factory=kwargs_row(_matched)) as cur:
+        return cur.execute(query, {**params, "ids": list(ids)}).fetchall()
+
+
+def _matched(*, matches: bool, **rest: Any) -> tuple[Delivery, bool]:  # noqa: ANN401 - likewise
+    return _delivery(**rest), matches
 
 
 def _delivery(*, current_state: str, **rest: Any) -> Delivery:  # noqa: ANN401 - the rest of a row

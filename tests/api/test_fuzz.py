@@ -66,6 +66,7 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "q": ["0", "a%_b", "\\", "'"],
     "replay": [str(UUID(int=0))],
     "worker": ["w-1", "%"],
+    "fenced": ["0", "1"],
     "discarded": ["0", "1"],
     "limit": ["1", "100"],
     "name": ["a", "é"],

@@ -21,6 +21,7 @@ BUDGETS = {
     "charts.css": (9_000, 2_800),
     "delivery.css": (8_000, 2_500),
     "delivery.js": (2_000, 1_000),
+    "follow.js": (2_000, 1_000),
     "live.js": (6_000, 2_000),
     "regions.js": (2_000, 1_000),
     "selection.css": (2_000, 1_000),

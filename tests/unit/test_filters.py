@@ -44,6 +44,7 @@ def test_every_parameter_is_read_and_written_back() -> None:
         "q": ["ord_88213"],
         "replay": [OTHER],
         "worker": ["worker-a1"],
+        "fenced": ["1"],
         "discarded": ["0"],
     }
     found = DeliveryFilter.from_params(params)

@@ -91,6 +91,13 @@ d.replay_id = %(f_replay)s
  OR (SELECT true FROM webhook_delivery_attempts a
       WHERE a.delivery_id = d.id AND a.worker_id = %(f_worker)s LIMIT 1) IS TRUE)
 
+-- name: fenced
+-- Refused writes are few: whichever side is shorter is read.
+d.id IN (SELECT f.delivery_id FROM webhook_fenced_writes f)
+
+-- name: not_fenced
+NOT EXISTS (SELECT FROM webhook_fenced_writes f WHERE f.delivery_id = d.id)
+
 -- name: discarded
 d.discarded_at IS NOT NULL
 

@@ -1,5 +1,6 @@
 -- Deliveries as people look at them. Lists go by keyset in both directions and never by OFFSET:
--- a page costs the same at any depth.
+-- a page costs the same at any depth. They can be sorted by what an index has in order: by time. An index
+-- on how long a delivery took, or on its attempts, would have to be written anew with every attempt.
 
 -- name: columns
 d.id, d.event_id, d.event_type, d.subscription_id, d.current_state, d.seq, d.attempt_count, d.max_attempts,
@@ -25,6 +26,12 @@ SELECT d.*
         LIMIT %(limit)s) d
  ORDER BY {order}
  LIMIT %(limit)s
+
+-- name: refresh_deliveries
+SELECT {columns}, ({conditions}) IS TRUE AS matches
+  FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS shown(id, place)
+  JOIN webhook_deliveries d ON d.id = shown.id
+ ORDER BY shown.place
 
 -- name: get_delivery
 SELECT {columns} FROM webhook_deliveries d WHERE d.id = %(id)s

@@ -1,0 +1,54 @@
+"""The list of deliveries: what its rows say, and what becomes of them while it is shown."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from uuid import UUID
+
+from flask.testing import FlaskClient
+
+from stage import Stage
+
+HX = {"HX-Request": "true"}
+
+
+def shown(page: str) -> list[UUID]:
+    return [UUID(each) for each in re.findall(r'data-testid="row-([^"]+)"', page)]
+
+
+def region(page: str, name: str) -> str:
+    found = re.search(rf'id="{name}" hx-get="([^"]*)"', page)
+    assert found is not None
+    return unescape(found[1])
+
+
+def test_a_row_that_matches_no_longer_stays_and_says_so(viewer: FlaskClient, stage: Stage) -> None:
+    one, other = stage.deliveries(stage.subscription().id, 2)
+    page = viewer.get("/deliveries?phase=waiting").text
+    stage.send(one, 503)
+    rows = viewer.get(region(page, "rows"), headers=HX).text
+    assert shown(rows) == [other, one]
+    assert re.findall(r'row-([^"]+)" class="gone"', rows) == [str(one)]
+    assert "retried" in rows
+    assert "sleeping" in rows
+
+
+def test_a_row_has_its_key_and_what_it_is_doing(viewer: FlaskClient, stage: Stage) -> None:
+    (sent,) = stage.deliveries(stage.subscription().id)
+    stage.conn.execute("UPDATE webhook_events SET idempotency_key = 'paid-7 <b>'")
+    stage.attempt(stage.claim(sent))
+    page = viewer.get("/deliveries?phase=inflight").text
+    assert "paid-7 &lt;b&gt;" in page
+    assert "in flight" in page
+    assert shown(viewer.get("/deliveries?fenced=1").text) == []
+    assert viewer.get("/deliveries?fenced=x").status_code == 422
+
+
+def test_a_list_that_takes_too_long_says_what_to_do(viewer: FlaskClient, stage: Stage) -> None:
+    stage.deliveries(stage.subscription().id)
+    with stage.conn.transaction():
+        stage.conn.execute("LOCK webhook_deliveries IN ACCESS EXCLUSIVE MODE")
+        answer = viewer.get("/deliveries", headers={**HX, "HX-Target": "div#results"})
+    assert answer.status_code == 503
+    assert answer.text == "Took longer than 2 s. Narrow the time range or pick a subscription."
