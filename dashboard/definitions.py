@@ -37,8 +37,8 @@ DEFINITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "came into the DLQ in it.",
         "p95": "95 of 100 deliveries that ended in this period took no longer, from being received "
         f"to the end; within {RELATIVE_ERROR:.0%}.",
-        "last_error": f"The last failure among the newest {NEWEST} deliveries and the newest dead "
-        "letter.",
+        "last_error": f"The last failure among the newest {NEWEST} deliveries that failed and "
+        "the newest dead letter.",
         "outcomes": "Attempts by how they ended, at the time when they did. Failures after which "
         "a delivery is tried again stand apart from those that end in the DLQ.",
         "percentiles": "How long each visit took that ended in this period, within "

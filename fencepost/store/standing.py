@@ -26,9 +26,9 @@ LATELY: Final = timedelta(hours=1)
 """For what the DLQ has gained."""
 
 NEWEST: Final = 50
-"""Of a subscription's deliveries, among which its last failure is looked for."""
+"""Of a subscription's deliveries that failed, among which its last failure is looked for."""
 
-_FEW: Final = 1_000
+_FEW: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def read_standing_of_each(
 
 
 def read_last_failures(conn: Connection[Any], subs: Collection[UUID]) -> Mapping[UUID, Failure]:
-    """Find each subscription's last failure among its newest deliveries and its dead letters."""
+    """Find each subscription's last failure among its newest that failed and its dead letters."""
     with conn.cursor(row_factory=class_row(Failure)) as cur:
         rows = cur.execute(
             _SQL.read_last_failures, {"subs": list(subs), "newest": NEWEST}

@@ -16,9 +16,10 @@ import pytest
 from psycopg.types.numeric import Int8Dumper
 
 from conftest import _create
-from factories import make_subscription
+from factories import make_subscription, stop_time
+from fencepost.figures import Window
 from fencepost.filters import DeliveryFilter
-from fencepost.store import deliveries, discards, giving_up, replays, requeue
+from fencepost.store import deliveries, discards, failing, giving_up, replays, requeue, standing
 from fencepost.store.conditions import read_clock
 from plans import Explained
 
@@ -151,6 +152,52 @@ def test_the_trail_of_one_delivery_is_read_from_one_partition(explained: Explain
     scans = [node for node in explained.nodes() if "Relation Name" in node]
     assert [node["Node Type"] for node in scans] == ["Index Scan"]
     assert explained.blocks() < 10
+
+
+@pytest.mark.parametrize("sub", [None, 0, 7])
+def test_what_stands_open_is_counted_by_index(explained: Explained, sub: int | None) -> None:
+    conn, of = explained.conn, None if sub is None else explained.subs[sub]
+    stop_time(conn, read_clock(conn))
+    found = standing.read_standing(conn, of)
+    conn.execute("SELECT 1")  # a plan is told with the statement after
+    assert explained.whole_tables() == []
+    condition = "TRUE" if of is None else "subscription_id = %(of)s"
+    row = conn.execute(
+        "SELECT count(*) FILTER (WHERE worker_id IS NULL AND next_attempt_at <= fencepost_now()),"
+        "       count(*) FILTER (WHERE worker_id IS NULL AND next_attempt_at > fencepost_now()),"
+        "       count(*) FILTER (WHERE worker_id IS NOT NULL),"
+        "       count(*) FILTER (WHERE dead_at IS NOT NULL)"
+        f"  FROM webhook_deliveries WHERE {condition}",
+        {"of": of},
+    ).fetchone()
+    assert (found.waiting, found.sleeping, found.in_flight, found.dead) == row
+
+
+def test_many_subscriptions_are_counted_by_index(explained: Explained) -> None:
+    conn = explained.conn
+    stop_time(conn, read_clock(conn))
+    counted = conn.execute(
+        "SELECT subscription_id,"
+        " count(*) FILTER (WHERE worker_id IS NULL AND next_attempt_at > fencepost_now()),"
+        " count(*) FILTER (WHERE dead_at IS NOT NULL) FROM webhook_deliveries GROUP BY 1"
+    ).fetchall()
+    conn.execute("SELECT 1")  # a plan is told with the statement after
+    explained.plans.clear()
+    found = standing.read_standing_of_each(conn, explained.subs[:50])
+    failures = standing.read_last_failures(conn, explained.subs[:50])
+    cap = standing.CAP_OF_EACH + 1
+    expected = {sub: (min(sleeping, cap), min(dead, cap)) for sub, sleeping, dead in counted}
+    assert {sub: (one.sleeping, one.dead) for sub, one in found.items()} == {
+        sub: expected[sub] for sub in explained.subs[:50]
+    }
+    assert len(failures) == 50
+    now = read_clock(conn)
+    hour = Window(now - timedelta(hours=1), now)
+    standing.count_answers(conn, explained.subs[0], hour)
+    standing.count_fenced(conn)
+    failing.read_failing(conn)
+    conn.execute("SELECT 1")
+    assert explained.whole_tables() == []
 
 
 def test_a_capped_count_stops_at_its_cap(explained: Explained) -> None:

@@ -88,7 +88,8 @@ SELECT (SELECT count(*) FROM due) AS waiting,
           FROM (SELECT
                   FROM webhook_deliveries d
                  WHERE d.dead_at IS NOT NULL AND d.discarded_at IS NULL AND {scope}
-                 ORDER BY d.dead_at DESC
+                 -- As the index of groups has them, which needs no look at the table.
+                 ORDER BY d.subscription_id, coalesce(d.last_error, ''), coalesce(d.last_status, 0)
                  LIMIT %(most)s) c) AS dead,
        (SELECT count(*)
           FROM (SELECT
@@ -139,18 +140,18 @@ SELECT o.id, waiting.count AS waiting, sleeping.count AS sleeping, dead.count AS
          FROM (SELECT
                  FROM webhook_deliveries d
                 WHERE d.dead_at IS NOT NULL AND d.discarded_at IS NULL AND d.subscription_id = o.id
-                ORDER BY d.dead_at DESC
+                ORDER BY coalesce(d.last_error, ''), coalesce(d.last_status, 0)
                 LIMIT %(most)s) c) dead
 
 -- name: read_last_failures
--- Among a subscription's newest deliveries and its newest dead letter: nothing is kept by the time of its failure.
+-- Among a subscription's newest that failed and its newest dead letter: nothing is kept by the time of its failure.
 SELECT o.id, f.delivery_id, f.status, f.error, f.at
   FROM unnest(%(subs)s::uuid[]) AS o(id)
  CROSS JOIN LATERAL (
        SELECT d.id AS delivery_id, d.last_status AS status, d.last_error AS error, coalesce(d.dead_at, d.updated_at) AS at
          FROM ((SELECT d.*
                   FROM webhook_deliveries d
-                 WHERE d.subscription_id = o.id
+                 WHERE d.last_error IS NOT NULL AND d.subscription_id = o.id
                  ORDER BY d.id DESC
                  LIMIT %(newest)s)
                UNION ALL
