@@ -3,6 +3,7 @@
 from dashboard.api import (  # noqa: F401  # importing them adds their routes
     audit,
     deliveries,
+    discards,
     events,
     exchanges,
     ingest,

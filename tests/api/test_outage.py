@@ -65,6 +65,7 @@ def every_request() -> list[tuple[str, str, dict[str, Any]]]:
     acts = {
         "deliveries": ("replay", "discard"),
         "replays": ("start", "pause", "resume", "cancel"),
+        "discards": ("start", "cancel"),
         "subscriptions": ("pause", "resume", "rotate-secret", "revoke-secret", "test"),
     }
     subscription = {"name": "a", "url": "http://127.0.0.1:9009/"}
@@ -79,6 +80,8 @@ def every_request() -> list[tuple[str, str, dict[str, Any]]]:
         ("POST", f"/deliveries/{id_}/payload/reveal", {}),
         ("GET", "/replays", {}),
         ("POST", "/replays", {"json": {"filter": {}}}),
+        ("POST", "/discards", {"json": {"filter": {}}}),
+        ("GET", f"/discards/{id_}", {}),
         ("GET", f"/replays/{id_}", {}),
         ("GET", "/subscriptions", {}),
         ("POST", "/subscriptions", {"json": subscription}),
