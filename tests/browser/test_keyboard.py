@@ -114,3 +114,47 @@ def test_a_dialog_keeps_the_focus_until_it_closes(page: Page, dead: UUID) -> Non
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(opener).to_be_focused()
+
+
+def test_the_third_dead_letter_is_replayed_without_a_mouse(site: Site, page: Page) -> None:
+    stage = site.stage
+    sub = stage.subscription("the third of them")
+    stage.dead(sub.id, 5)
+    page.goto("/overview")
+    expect(page.locator("#live-pill")).to_have_text("live")
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url("**/dlq")
+    page.goto(f"/dlq?sub={sub.id}&group=none")
+    expect(page.locator("#rows tr")).to_have_count(5)
+    expect(page.locator("#live-pill")).to_have_text("live")
+    for key in "jjjx":
+        page.keyboard.press(key)
+    third = page.locator("#rows tr").nth(2)
+    expect(third.locator("[data-main]")).to_be_focused()
+    expect(page.locator("#rows :checked")).to_have_count(1)
+    expect(third.get_by_role("checkbox")).to_be_checked()
+    chosen = (third.get_attribute("data-testid") or "").removeprefix("row-")
+    page.keyboard.press("r")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    expect(dialog.get_by_test_id("replay-eligible")).to_have_text("1")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(third.get_by_role("checkbox")).to_be_checked()
+    assert stage.value(
+        "SELECT count(*) FROM webhook_deliveries WHERE subscription_id = %s AND dead_at IS NULL",
+        sub.id,
+    ) == 0  # fmt: skip
+    page.keyboard.press("r")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("gqxjr?")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/replays/*")
+    stage.requeue()
+    expect(page.get_by_test_id("replay-requeued")).to_have_text("1")
+    left = stage.conn.execute(
+        "SELECT id::text FROM webhook_deliveries WHERE subscription_id = %s AND dead_at IS NULL",
+        (sub.id,),
+    ).fetchall()
+    assert left == [(chosen,)]

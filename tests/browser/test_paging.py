@@ -66,3 +66,22 @@ def test_no_row_comes_twice_and_none_is_missed(site: Site, page: Page) -> None:
         back = shown(page) + back
     assert len(back) == len(set(back))
     assert dead(stage, sub.id) <= set(back) | set(shown(page))
+
+
+def test_the_last_page_is_one_step_away(site: Site, page: Page) -> None:
+    stage = site.stage
+    sub = stage.subscription("one step away")
+    for _ in range(3):  # they enter the DLQ one after another
+        stage.dead(sub.id, 60)
+    page.goto(f"/dlq?sub={sub.id}&group=none&limit=100")
+    newest = shown(page)
+    page.get_by_role("link", name="Oldest", exact=True).click()
+    expect(page.get_by_test_id(f"row-{newest[0]}")).to_have_count(0)
+    seen = shown(page)
+    assert len(seen) == 100
+    expect(page.locator(".pager [rel=next]")).to_have_count(0)
+    assert walk(page, "prev")
+    seen += shown(page)
+    assert not walk(page, "prev")
+    assert set(seen) == dead(stage, sub.id)
+    assert set(newest) <= set(seen)
