@@ -130,15 +130,15 @@ class Keyring:
     def rewrap_payload(self, blob: bytes, *, event_id: UUID) -> tuple[str, bytes]:
         """Wrap a payload's data key under the first key, without opening the payload.
 
+        Args:
+            blob: the sealed form, or its first ``sealing.HEAD_MAX`` bytes.
+            event_id: whose it is.
+
         Raises:
             KeyUnavailableError: its present key is not here.
             UndecryptableError: its wrapped key was changed or moved.
         """
-        key_id = self.key_ids[0]
-        place, old_key = _event(event_id), self._key_of(blob)
-        return key_id, sealing.rewrap(
-            blob, old_key=old_key, key=self._keys[key_id], key_id=key_id, place=place
-        )
+        return self.key_ids[0], self._rewrap(blob, _event(event_id))
 
     def seal(self, data: bytes, *, context: tuple[str, ...]) -> bytes:
         """Seal a secret, a URL, headers or a response.
@@ -161,6 +161,10 @@ class Keyring:
         place = sealing.bind("fencepost.secret.v1", *context)
         return sealing.unseal(blob, key=self._key_of(blob), place=place, aad=place)
 
+    def rewrap(self, blob: bytes, *, context: tuple[str, ...]) -> bytes:
+        """Wrap under the first key what ``seal`` made, as ``rewrap_payload`` does."""
+        return self._rewrap(blob, sealing.bind("fencepost.secret.v1", *context))
+
     def mac(self, *parts: str | bytes) -> bytes:
         """Make a keyed fingerprint of ``parts``: without the key nothing can be guessed from it.
 
@@ -178,14 +182,16 @@ class Keyring:
             KeyUnavailableError: the key that made it is not here.
             UndecryptableError: this is not what ``mac`` makes.
         """
-        end = 1 + mac[0] if mac else 0
-        key_id = mac[1:end].decode("ascii", "replace")
-        if not sealing.KEY_ID.fullmatch(key_id):
-            raise UndecryptableError("this is not a fingerprint that Fencepost made")
+        key_id = mac_key_id(mac)
         if key_id not in self._mac_keys:
             raise KeyUnavailableError(_missing(key_id))
         digest = hmac.digest(self._mac_keys[key_id], sealing.bind(*parts), "sha256")
-        return hmac.compare_digest(mac[end:], digest)
+        return hmac.compare_digest(mac[1 + len(key_id) :], digest)
+
+    def _rewrap(self, blob: bytes, place: bytes) -> bytes:
+        key_id, old_key = self.key_ids[0], self._key_of(blob)
+        key = self._keys[key_id]
+        return sealing.rewrap(blob, old_key=old_key, key=key, key_id=key_id, place=place)
 
     def _key_of(self, blob: bytes) -> bytes:
         key_id = sealing.key_id_of(blob)
@@ -193,6 +199,18 @@ class Keyring:
             return self._keys[key_id]
         except KeyError:
             raise KeyUnavailableError(_missing(key_id)) from None
+
+
+def mac_key_id(mac: bytes) -> str:
+    """Read which key made a fingerprint.
+
+    Raises:
+        UndecryptableError: this is not what ``Keyring.mac`` makes.
+    """
+    key_id = mac[1 : 1 + mac[0]].decode("ascii", "replace") if mac else ""
+    if not sealing.KEY_ID.fullmatch(key_id):
+        raise UndecryptableError("this is not a fingerprint that Fencepost made")
+    return key_id
 
 
 def _missing(key_id: str) -> str:

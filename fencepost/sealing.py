@@ -39,6 +39,9 @@ _VERSION: Final = 1
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _WRAPPED_BYTES: Final = KEY_BYTES + _TAG_BYTES
+HEAD_MAX: Final = 6 + KEY_ID_MAX + _NONCE_BYTES + _WRAPPED_BYTES
+"""So much of a sealed form, or all of a shorter one, is enough to wrap its data key anew."""
+
 _DAMAGED: Final = "this ciphertext was changed, moved or cut"
 
 
@@ -101,6 +104,13 @@ def unseal(blob: bytes, *, key: bytes, place: bytes, aad: bytes) -> bytes:
 
 def rewrap(blob: bytes, *, old_key: bytes, key: bytes, key_id: str, place: bytes) -> bytes:
     """Wrap the data key of ``blob`` under another key; nonce and data stay byte for byte.
+
+    Args:
+        blob: the sealed form, or its first ``HEAD_MAX`` bytes: what follows them stays behind.
+        old_key: the one that ``key_id_of(blob)`` names.
+        key: the keyring's key, 32 bytes.
+        key_id: its name.
+        place: as it was sealed.
 
     Raises:
         UndecryptableError: the wrapped key is not what was sealed, or not where it was sealed.

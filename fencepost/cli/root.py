@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "stats": ("stats", "Counts, latencies and retry rates."),
     "user": ("user", "Say who may log in."),
     "token": ("token", "Make tokens for the HTTP API."),
+    "keys": ("keys", "Look at the keys that seal, and rotate them."),
     "bench": ("bench", "Measure how fast deliveries are on this machine."),
     "doctor": ("doctor", "Find what is wrong with this installation."),
 }

@@ -16,7 +16,7 @@ from fencepost.cli.root import COMMANDS, cli
 
 NAMED = (
     "demo up migrate worker dashboard publish subscription delivery dlq event user token doctor"
-    " stats bench"
+    " keys stats bench"
 )
 
 

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from fencepost import sealing
 from fencepost.errors import KeyUnavailableError, SettingsError, UndecryptableError
 from fencepost.keyring import Keyring
 
@@ -96,3 +97,15 @@ def test_a_cut_fingerprint_does_not_verify() -> None:
     mac = keyring.mac("x")
     for end in range(4, len(mac)):
         assert not keyring.verify_mac(mac[:end], "x")
+
+
+@pytest.mark.parametrize("lengths", [(1, 32), (32, 1), (32, 32)])
+def test_the_head_alone_is_enough_to_wrap_anew(lengths: tuple[int, int]) -> None:
+    old, new = (letter * length for letter, length in zip("on", lengths, strict=True))
+    sealed = Keyring.parse(f"{old}:{KEY}").seal(b"x" * 100, context=("a",))
+    assert sealing.HEAD_MAX == 98, "as in wrapping.sql"
+    both = Keyring.parse(f"{new}:{OTHER_KEY},{old}:{KEY}")
+    anew = both.rewrap(sealed[:98], context=("a",)) + sealed[98:]
+    assert Keyring.parse(f"{new}:{OTHER_KEY}").open(anew, context=("a",)) == b"x" * 100
+    with pytest.raises(UndecryptableError):
+        both.rewrap(sealed[:98], context=("b",))
