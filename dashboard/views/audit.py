@@ -83,11 +83,9 @@ def _link(row: Action) -> str | None:
 
 
 def _asked(row: Action) -> str:
-    """Write what was asked for, one line."""
-    if not row.params:
-        return ""
+    """Write what was asked for, one line; why comes first, for the line may be cut."""
+    given = {name: value for name, value in (row.params or {}).items() if value is not None}
     return ", ".join(
         f"{name.replace('_', ' ')}: {value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in row.params.items()
-        if value is not None
+        for name, value in sorted(given.items(), key=lambda each: each[0] != "reason")
     )

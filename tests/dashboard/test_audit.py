@@ -23,6 +23,16 @@ def test_what_people_did_is_listed_with_who_and_why(
     assert "subscription.add" not in page
 
 
+def test_the_reason_comes_before_what_may_be_cut(
+    operator: FlaskClient, stage: Stage, post: Callable[..., Any]
+) -> None:
+    stage.dead(stage.subscription().id, 1)
+    draft = post(operator, "/replays", all="1", state="dlq").location
+    assert post(operator, f"{draft}/start", reason="mended, INC-8").status_code == 303
+    started = operator.get("/audit?action=replay.start").text
+    assert 'title="reason: mended, INC-8, ' in started
+
+
 def test_what_was_denied_is_listed_too(
     viewer: FlaskClient, stage: Stage, post: Callable[..., Any]
 ) -> None:
