@@ -155,6 +155,7 @@ class Replay(Base):
     eligible: Mapped[int]
     requeued: Mapped[int]
     skipped: Mapped[int]
+    paused_reason: Mapped[str | None]
     failure: Mapped[str | None]
     created_by: Mapped[str]
     created_at: Mapped[datetime]

@@ -30,8 +30,9 @@ class Navigation:
         return count_capped(connection(), dead_letters(DeliveryFilter()), _MOST_DEAD)
 
     def running(self) -> Sequence[Replay]:
-        """List the bulk replays that are running."""
-        query = select(Replay).where(Replay.state == "RUNNING").order_by(Replay.id)
+        """List the bulk replays that are running, or have paused themselves."""
+        is_stuck = (Replay.state == "PAUSED") & Replay.paused_reason.is_not(None)
+        query = select(Replay).where((Replay.state == "RUNNING") | is_stuck).order_by(Replay.id)
         return db.session.scalars(query.limit(_MOST_RUNNING)).all()
 
 

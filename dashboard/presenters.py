@@ -224,6 +224,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def about(seconds: float) -> str:
+    """Write a length of time that is an estimate: ``about 40 s``."""
+    return f"about {_coarse(max(1.0, seconds))}"
+
+
 def _coarse(seconds: float) -> str:
     if seconds < _MINUTE:
         return f"{seconds // 1:.0f} s"

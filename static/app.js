@@ -134,6 +134,7 @@
   document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
     const status = ctx.response.status;
     if (status === 401 || (status === 422 && !isFilter(ctx.sourceElement))) return;
+    if (ctx.sourceElement?.hasAttribute?.(`hx-status:${status}`)) return; // it shows the answer itself
     if (!isRegion(ctx.sourceElement)) {
       alarm(ctx.text.slice(0, 300) || `That did not work (${status}).`);
     }

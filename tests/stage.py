@@ -15,7 +15,15 @@ from fencepost.keyring import Keyring
 from fencepost.model import ErrorClass, Lease, Subscription
 from fencepost.passwords import hash_password
 from fencepost.states import Cause, State
-from fencepost.store import logins, operators, people, requeue, subscriptions, tokens
+from fencepost.store import (
+    logins,
+    operators,
+    people,
+    replay_outcomes,
+    requeue,
+    subscriptions,
+    tokens,
+)
 from fencepost.store.leases import Room, attempt_many, claim_due, reap_expired
 from fencepost.store.settlements import Settlement, settle_many
 from fencepost.subscription_spec import read_spec
@@ -215,10 +223,16 @@ class Stage:
             operators.discard_delivery(self.conn, delivery_id, actor="test")
 
     def requeue(self) -> None:
-        """Do the work of all running replays."""
+        """Do the work of all running replays; of those with a rate, one second's."""
         with self.conn.transaction():
             while (found := requeue.take_due(self.conn)) is not None:
-                requeue.requeue_batch(self.conn, found, requeue.LARGEST_BATCH)
+                requeue.requeue_batch(self.conn, found, requeue.batch_size(found))
+
+    def count_outcomes(self) -> None:
+        """Add up what came of requeued deliveries, as a worker does; what fails is paused."""
+        with self.conn.transaction():
+            replay_outcomes.fold_outcomes(self.conn)
+            replay_outcomes.pause_failing(self.conn, worker_id="worker-a")
 
     def beat(self, worker: str = "worker-a") -> None:
         """Let a worker report itself."""

@@ -19,6 +19,7 @@ from dashboard.database import PREVIEW_TIMEOUT, transaction
 from dashboard.ids import read_id
 from dashboard.roles import requires
 from fencepost import objects
+from fencepost.errors import InvalidInputError
 from fencepost.filters import DeliveryFilter
 from fencepost.records import Replay
 from fencepost.store import replays
@@ -30,8 +31,9 @@ FILTER: Final = Field(
     required=True,
 )
 RATE: Final = Field(
-    "rate_per_second", "number", "deliveries requeued per second at most", nullable=True
+    "rate_per_second", "number", "to each subscription; none: as fast as it goes", nullable=True
 )
+ORDER: Final = Field("order", "string", "oldest_first (the default) or newest_first", nullable=True)
 CONFIRM: Final = Field("confirm", "integer", "must equal eligible, where given", nullable=True)
 
 
@@ -50,30 +52,41 @@ def list_replays() -> ResponseReturnValue:
 
 @blueprint.post("/replays")
 @requires("operator")
-@accepts(FILTER, REASON, RATE)
+@accepts(FILTER, REASON, RATE, ORDER)
 def draft_replay(body: dict[str, Any]) -> ResponseReturnValue:
     """Fix what would be sent again, and count it exactly; no delivery is touched."""
     scope = DeliveryFilter.from_json(body["filter"])
     with acting("replay.draft", asked=body, timeout=PREVIEW_TIMEOUT) as (conn, actor):
         draft = replays.draft_replay(
-            conn, scope, reason=body.get("reason"), rate=body.get("rate_per_second"), actor=actor
+            conn,
+            scope,
+            reason=body.get("reason"),
+            rate=body.get("rate_per_second"),
+            newest_first=bool(_is_newest_first(body)),
+            actor=actor,
         )
-    return jsonify(objects.replay_json(draft)), 201, {"Location": f"/api/v1/replays/{draft.id}"}
+        parts = replays.list_parts(conn, draft.id)
+    return (
+        jsonify(objects.replay_json(draft, parts)),
+        201,
+        {"Location": f"/api/v1/replays/{draft.id}"},
+    )
 
 
 @blueprint.get("/replays/<replay_id>")
 @requires("viewer")
 def read_replay(replay_id: str) -> ResponseReturnValue:
-    """Give a replay with the present outcomes of its deliveries."""
+    """Give a replay, what came of it so far, and the subscriptions with the most of it."""
     wanted = read_id(replay_id, "replay")
     with transaction() as conn:
         found = replays.get_replay(conn, wanted)
-    return jsonify(objects.replay_json(found))
+        parts = replays.list_parts(conn, wanted)
+    return jsonify(objects.replay_json(found, parts))
 
 
 @blueprint.post("/replays/<replay_id>/start")
 @requires("operator")
-@accepts(REASON, RATE, CONFIRM)
+@accepts(REASON, RATE, ORDER, CONFIRM)
 def start_replay(replay_id: str, body: dict[str, Any]) -> ResponseReturnValue:
     """Start a draft; workers do the rest, and starting it again changes nothing."""
     wanted = read_id(replay_id, "replay")
@@ -84,6 +97,7 @@ def start_replay(replay_id: str, body: dict[str, Any]) -> ResponseReturnValue:
             actor=actor,
             reason=body.get("reason"),
             rate=body.get("rate_per_second"),
+            newest_first=_is_newest_first(body),
             confirm=body.get("confirm"),
         )
     return jsonify(objects.replay_json(found))
@@ -111,6 +125,13 @@ def resume_replay(replay_id: str, body: dict[str, Any]) -> ResponseReturnValue:
 def cancel_replay(replay_id: str, body: dict[str, Any]) -> ResponseReturnValue:
     """End a replay, or drop a draft."""
     return _move("cancel", replays.cancel_replay, replay_id, body)
+
+
+def _is_newest_first(body: dict[str, Any]) -> bool | None:
+    order = body.get("order")
+    if order not in (None, "oldest_first", "newest_first"):
+        raise InvalidInputError("order", "order must be oldest_first or newest_first.")
+    return None if order is None else order == "newest_first"
 
 
 class _Move(Protocol):

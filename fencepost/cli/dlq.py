@@ -20,6 +20,7 @@ from fencepost.errors import ConflictError
 from fencepost.filters import DeliveryFilter
 from fencepost.objects import replay_json
 from fencepost.records import Discard, Replay
+from fencepost.replay_reasons import in_words
 from fencepost.states import State
 from fencepost.store.checkup import is_worker_alive
 from fencepost.store.discards import cancel_discard, draft_discard, lock_discard, start_discard
@@ -83,11 +84,13 @@ def _acting(command_: F) -> F:
     ),
 )
 @_acting
-@click.option("--rate", type=float, metavar="N", help="Deliveries per second, at most.")
+@click.option("--rate", type=float, metavar="N", help="Per second, to each subscription.")
+@click.option("--newest-first", is_flag=True, help="The last to come in first.")
 def replay(
     *,
     reason: str | None,
     rate: float | None,
+    newest_first: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -101,16 +104,28 @@ def replay(
     with connected() as at:
         with at.conn.transaction():
             draft = draft_replay(
-                at.conn, _dead(at, of), reason=reason or _UNNAMED, rate=rate, actor=actor()
+                at.conn,
+                _dead(at, of),
+                reason=reason or _UNNAMED,
+                rate=rate,
+                newest_first=newest_first,
+                actor=actor(),
             )
             if dry_run or not draft.eligible:
                 raise Rollback  # who only counts leaves nothing behind
         not_eligible = draft.matched - draft.eligible
-        left = f", {not_eligible} of them cannot be sent again" if not_eligible else ""
+        why = in_words(draft.not_eligible)
+        left = f", {not_eligible} of them cannot be sent again: {why}" if not_eligible else ""
         say(f"{draft.matched} dead letters match{left}.")
         if dry_run or not draft.eligible:
             if as_json:
-                print_json({"matched": draft.matched, "eligible": draft.eligible})
+                print_json(
+                    {
+                        "matched": draft.matched,
+                        "eligible": draft.eligible,
+                        "not_eligible": dict(draft.not_eligible),
+                    }
+                )
             else:
                 click.echo("0 sent again")
             return
@@ -136,6 +151,11 @@ def _watch(at: Session, started: Replay) -> Replay:
             tick.wait(_LOOK_EVERY)
             found = get_replay(at.conn, found.id)
             show(found.requeued + found.skipped)
+            if found.paused_reason is not None:
+                raise ConflictError(
+                    f"Replay {found.id} paused itself: {found.paused_reason}."
+                    f" Resume it on its page, or with POST /api/v1/replays/{found.id}/resume."
+                )
     if found.state == "FAILED":
         raise ConflictError(f"Replay {found.id} failed: {found.failure}")
     return found

@@ -89,7 +89,7 @@ def draft_replay(
         "with_discarded": bool(scope.discarded),
         "filter": Jsonb(scope.to_json()),
         "reason": check_reason(reason),
-        "rate": _check_rate(rate),
+        "rate": check_rate(rate),
         "is_newest_first": newest_first,
         "actor": actor,
         "life": DRAFT_LIFE,
@@ -181,7 +181,7 @@ def start_replay(
         InvalidInputError: ``reason`` (none was given), ``confirm`` or ``rate_per_second``.
     """
     need_transaction(conn)
-    reason, rate = check_reason(reason), _check_rate(rate)
+    reason, rate = check_reason(reason), check_rate(rate)
     found, is_expired = _lock(conn, replay_id)
     reason = found.reason if reason is None else reason
     rate = found.rate_per_second if rate is None else rate
@@ -288,7 +288,8 @@ def _log(conn: Connection[Any], found: Replay, *, actor: str, action: str, affec
     )
 
 
-def _check_rate(rate: object) -> float | None:
+def check_rate(rate: object) -> float | None:
+    """Accept a rate, or none. InvalidInputError names ``rate_per_second``."""
     if rate is None:
         return None
     if isinstance(rate, bool) or not isinstance(rate, int | float):

@@ -113,6 +113,19 @@ def run_to_the_end(conn: Connection[Any], replay_id: UUID) -> None:
     pytest.fail("the replay does not end")
 
 
+def test_a_draft_tells_reasons_parts_and_order(api: Api, sub: UUID, dead: list[UUID]) -> None:
+    api.post(f"/deliveries/{dead[0]}/discard")
+    made = draft(api, sub, order="newest_first", rate_per_second=2)
+    assert (made["order"], made["not_eligible"]) == ("newest_first", {"discarded": 1})
+    assert made["subscriptions"] == [{"subscription_id": str(sub), "eligible": 4, "requeued": 0}]
+    path = f"/replays/{made['id']}"
+    assert api.post(f"{path}/start", role="operator")["order"] == "newest_first"
+    other = {"order": "oldest_first"}
+    assert api.post(f"{path}/start", role="operator", json=other, status=409)["code"] == "conflict"
+    shown = api.get(path, role="viewer")
+    assert (shown["in_flight"], shown["paused_reason"], shown["first_failures"]) == (0, None, [])
+
+
 def test_a_cancelled_replay_stays_so(api: Api, sub: UUID, dead: list[UUID]) -> None:
     assert dead
     path = f"/replays/{draft(api, sub)['id']}"
@@ -160,6 +173,7 @@ def test_an_expired_draft_is_not_started(
         ({"filter": {}, "rate_per_second": -1}, "rate_per_second"),
         ({"filter": {}, "rate_per_second": "fast"}, "rate_per_second"),
         ({"filter": {}, "rate_per_second": 10**17}, "rate_per_second"),
+        ({"filter": {}, "order": "random"}, "order"),
         ({"filter": {}, "confirm": 1}, "confirm"),
         ({"ids": []}, "ids"),
     ],

@@ -80,6 +80,37 @@ def test_a_replay_sends_again_what_matches_and_nothing_else(
     assert stage.value("SELECT reason FROM webhook_replays") == "mended"
 
 
+def test_a_dry_run_says_why_some_cannot_be_sent(fencepost: Commands, stage: Stage) -> None:
+    stage.dead(stage.subscription("shop").id, 2)
+    stage.conn.execute("UPDATE webhook_subscriptions SET removed_at = fencepost_now()")
+    done = fencepost.run("dlq", "replay", "--dry-run", "--newest-first")
+    assert "2 of them cannot be sent again: 2 subscription removed." in done.stderr
+    assert fencepost.json("dlq", "replay", "--dry-run") == {
+        "matched": 2, "eligible": 0, "not_eligible": {"removed": 2}
+    }  # fmt: skip
+
+
+def test_one_that_pauses_itself_ends_the_watching_and_says_why(
+    fencepost: Commands, stage: Stage
+) -> None:
+    stage.dead(stage.subscription("shop").id, 1)
+    stage.beat()
+    why = "41 of its last 50 attempts failed"
+
+    def pause() -> None:
+        query = (
+            "UPDATE webhook_replays SET state = 'PAUSED', paused_reason = %s"
+            " WHERE state = 'RUNNING' RETURNING 1"
+        )
+        eventually(lambda: stage.value(query, why))
+
+    pausing = threading.Thread(target=pause)
+    pausing.start()
+    refused = fencepost.run("dlq", "replay", "--yes", status=1, one_line=False)
+    pausing.join()
+    assert f"paused itself: {why}" in refused.stderr
+
+
 def test_without_a_worker_the_replay_waits_and_says_so(fencepost: Commands, stage: Stage) -> None:
     stage.dead(stage.subscription().id, 2)
     done = fencepost.run("dlq", "replay", "--yes")

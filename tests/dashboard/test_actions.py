@@ -174,9 +174,118 @@ def test_an_old_draft_is_not_started(operator: FlaskClient, post: Post, stage: S
     stage.dead(stage.subscription().id, 1)
     url = draft(operator, post)
     stage.conn.execute("UPDATE webhook_replays SET expires_at = fencepost_now()")
-    answer = post(operator, f"{url}/start", reason="mended", confirm="1")
+    for answer in (operator.get(url), post(operator, f"{url}/start", reason="r", confirm="1")):
+        assert "<h1>This count has expired</h1>" in answer.text
+        assert "replay-start" not in answer.text
     assert answer.status_code == 409
-    assert "expired" in answer.text
+    fields = re.findall(r'type="hidden" name="([a-z]+)" value="([^"]+)"', answer.text)
+    scope = {name: value for name, value in fields if name != "csrf_token"}
+    assert scope == {"all": "1", "state": "dlq", "discarded": "0"}
+    stage.dead(stage.subscription("later").id, 2)
+    again = operator.get(post(operator, "/replays", **scope).location).text
+    assert '<strong data-testid="replay-eligible">3</strong>' in again
+
+
+def test_a_draft_says_who_gets_how_many_in_which_order_and_how_long_it_takes(
+    operator: FlaskClient, post: Post, stage: Stage
+) -> None:
+    big, small = stage.subscription("big"), stage.subscription("small")
+    stage.dead(big.id, 40)
+    gone, *_ = stage.dead(small.id, 3)
+    stage.discard(gone)
+    url = post(operator, "/replays", all="1", state="dlq").location
+    page = operator.get(url).text
+    assert "<li>big: 40</li><li>small: 2</li>" in page
+    assert '<span data-testid="replay-reasons">1 discarded</span>' in page
+    for rate, told in (
+        ("", "at once, sent as fast as receivers answer"), ("20", "about 2 s"),
+        ("0.5", "about 1 m"), ("fast", ""), ("-1", ""),
+    ):  # fmt: skip
+        assert f">{told}</span>" in operator.get(f"/_f{url}/estimate?rate={rate}").text
+    started = {"reason": "mended", "confirm": "42", "rate": "0.5", "order": "newest_first"}
+    assert post(operator, f"{url}/start", **started).status_code == 303
+    assert post(operator, f"{url}/start", **started).status_code == 303
+    other = post(operator, f"{url}/start", **started | {"order": "oldest_first"})
+    assert other.status_code == 409
+    page = operator.get(url).text
+    assert "newest first" in page
+    assert "0.5 per second to each subscription" in page
+    assert '<dd data-testid="replay-left">about 1 m</dd>' in page
+
+
+def test_what_was_delivered_is_sent_again_behind_a_tick(
+    operator: FlaskClient, post: Post, stage: Stage
+) -> None:
+    (found,) = stage.deliveries(stage.subscription().id)
+    stage.send(found, 200)
+    url = post(operator, "/replays", all="1", state="delivered").location
+    assert "Send 1 again although it was delivered" in operator.get(url).text
+    answer = post(operator, f"{url}/start", reason="asked for", confirm="1")
+    assert answer.status_code == 422
+    assert 'id="fault-again"' in answer.text
+    assert (
+        post(operator, f"{url}/start", reason="asked for", confirm="1", again="1").location == url
+    )
+
+
+def test_progress_tells_outcomes_apart_and_names_the_first_failures(
+    operator: FlaskClient, post: Post, stage: Stage
+) -> None:
+    dead = stage.dead(stage.subscription().id, 4)
+    url = draft(operator, post)
+    post(operator, f"{url}/start", reason="mended", confirm="4")
+    stage.requeue()
+    stage.send(dead[0], 200)
+    stage.send(dead[1], 404)
+    stage.send(dead[2], 503)
+    stage.count_outcomes()
+    page = operator.get(url).text
+    numbers = dict(re.findall(r'<b data-testid="replay-([a-z-]+)">(\d+)</b>', page))
+    assert numbers == {
+        "requeued": "4", "delivered": "1", "failed": "1", "in-flight": "2", "skipped": "0",
+        "remaining": "0",
+    }  # fmt: skip
+    failures = page.split('data-testid="replay-failures"')[1].split("</p>")[0]
+    assert re.findall(r'href="/deliveries/([^"]+)"', failures) == [str(dead[1]), str(dead[2])]
+    assert "404" in failures
+    assert "503" in failures
+
+
+def test_one_that_paused_itself_says_why_wherever_it_is_shown(
+    operator: FlaskClient, admin: FlaskClient, post: Post, stage: Stage
+) -> None:
+    dead = stage.dead(stage.subscription().id, 55)
+    url = draft(operator, post)
+    started = {"reason": "mended", "confirm": "55", "rate": "52"}
+    post(operator, f"{url}/start", **started)
+    stage.requeue()
+    for one in dead:
+        if stage.value("SELECT replay_id FROM webhook_deliveries WHERE id = %s", one):
+            stage.send(one, 503)
+    stage.count_outcomes()
+    why = "of its last 50 attempts failed"
+    for path in (url, "/replays", "/overview", "/_f/replays/running"):
+        assert why in operator.get(path).text, path
+    assert why in admin.get("/audit").text
+    assert post(operator, f"{url}/resume").status_code == 303
+    assert why not in operator.get(url).text
+
+
+def test_the_bar_of_running_replays_refreshes_and_goes(
+    operator: FlaskClient, post: Post, stage: Stage
+) -> None:
+    stage.dead(stage.subscription().id, 1)
+    url = draft(operator, post)
+    post(operator, f"{url}/start", reason="mended", confirm="1")
+    topic = f'data-topic="replay:{url.removeprefix("/replays/")}"'
+    assert topic in operator.get("/subscriptions").text
+    region = operator.get("/_f/replays/running")
+    assert topic in region.text
+    unchanged = {"If-None-Match": region.headers["ETag"]}
+    assert operator.get("/_f/replays/running", headers=unchanged).status_code == 304
+    stage.requeue()
+    assert operator.get("/_f/replays/running").text.strip().endswith("hidden>\n</aside>")
+    assert "running-replays" not in operator.get("/subscriptions").text
 
 
 def test_an_empty_scope_has_nothing_to_start(operator: FlaskClient, post: Post) -> None:
@@ -194,7 +303,7 @@ def test_a_scope_of_what_cannot_be_sent_says_so_and_has_nothing_to_start(
     page = operator.get(draft(operator, post)).text
     assert "<h1>Nothing to replay</h1>" in page
     assert '<span data-testid="replay-count">2</span> match, but none can be sent again' in page
-    assert "without a subscription or payload" in page
+    assert '<span data-testid="replay-reasons">2 subscription removed</span>' in page
     assert "replay-start" not in page
 
 
