@@ -22,7 +22,7 @@ from fencepost.bench.trail import Waits
 from fencepost.bench.workers import Workers, workers
 from fencepost.filters import DeliveryFilter
 from fencepost.records import Replay
-from fencepost.store import replays
+from fencepost.store import invariants, replays
 
 _LIVE_RATE: Final = 100
 """Events a second, half of them to the subscription that is replayed."""
@@ -96,7 +96,10 @@ def _run(transport: str, count: int) -> _Found:
                 workers(db, 1) as at_work,
                 producing(db, plan, 1_000_000, start=count, rate=_LIVE_RATE) as producer,
             ):
-                return _measure(db, conn, subscriptions, _Parties(at_work, producer))
+                found = _measure(db, conn, subscriptions, _Parties(at_work, producer))
+            if broken := invariants.broken(conn):
+                raise BenchmarkError(f"these do not hold: {broken}")
+            return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def broken(
         if name.startswith("rule_")
     }
     with conn.transaction():
-        for name in ("make_legal", "make_chain", "make_told"):
+        for name in ("make_legal", "make_chain", "make_told", "analyze_scratch"):
             conn.execute(statements[name], params)
         found = {rule: conn.execute(text, params).fetchall() for rule, text in rules.items()}
         found |= {rule: conn.execute(text).fetchall() for rule, text in more.items()}
