@@ -57,7 +57,7 @@ class DatabaseSource:
         changed = {
             id_ for id_ in state.keys() & self._watched.keys() if state[id_] != self._watched[id_]
         }
-        if new.moved:  # what a replay sent may be delivered by any move
+        if new.moved:  # the failures that a replay's page names may be among them
             changed |= replays.keys()
         self._last, self._watched = new, state
         return Found(
@@ -94,10 +94,12 @@ def _read_deliveries(conn: Connection, ids: frozenset[UUID]) -> _Watched:
 def _read_replays(conn: Connection, ids: frozenset[UUID]) -> _Watched:
     if not ids:
         return {}
-    columns = (Replay.id, Replay.state, Replay.requeued, Replay.skipped, Replay.eligible)
+    # Outcomes are counted a little after the moves: their numbers are news of their own.
+    numbers = (Replay.requeued, Replay.skipped, Replay.delivered, Replay.failed, Replay.passed_on)
+    columns = (Replay.id, Replay.eligible, Replay.state, *numbers)
     return {
         row.id: (
-            (row.state, row.requeued, row.skipped),
+            tuple(row)[2:],
             {
                 "id": str(row.id),
                 "state": row.state,

@@ -8,7 +8,8 @@ from flask import Flask
 from dashboard.live_source import DatabaseSource
 from dashboard.models import db
 from dashboard.signals import Trail, Wanted
-from fencepost.store import changes
+from fencepost.filters import DeliveryFilter
+from fencepost.store import changes, replays
 from stage import Stage
 
 
@@ -75,3 +76,19 @@ def test_another_process_goes_on_from_a_mark(
     assert newer.resumed == Trail(moved=True, died=1, queue_changed=True)
     assert source.look(Wanted(since=newer.mark)).resumed == Trail()
     assert source.look(Wanted(since=10**17)).resumed is None, "a number of another cluster"
+
+
+def test_what_became_of_a_replays_deliveries_is_news_when_it_is_counted(
+    source: DatabaseSource, stage: Stage
+) -> None:
+    (dead,) = stage.dead(stage.subscription().id, 1)
+    with stage.conn.transaction():
+        replay = replays.draft_replay(stage.conn, DeliveryFilter(), reason="mended", actor="test")
+        replays.start_replay(stage.conn, replay.id, actor="test")
+    stage.requeue()
+    stage.send(dead, 200)
+    wanted = Wanted(replays=frozenset({replay.id}))
+    source.look(wanted)
+    assert not source.look(wanted).changed
+    stage.count_outcomes()
+    assert source.look(wanted).changed == {replay.id}
