@@ -13,6 +13,7 @@ from history_plan import Plan
 from psycopg import Connection
 
 from fencepost import __version__
+from fencepost.ids import uuid7
 
 _ACTIONS: Final = (
     "delivery.replay", "payload.reveal", "subscription.test", "subscription.update", "replay.draft",
@@ -24,6 +25,7 @@ def write_people(conn: Connection[Any], plan: Plan, fates: Fates) -> None:
     """Write all of them; replays say what became of the deliveries that they touched."""
     _write_workers(conn, plan, fates)
     _write_replays(conn, plan, fates)
+    _write_discards(conn, plan, fates)
     columns = "actor action target params affected outcome request_id created_at"
     copy(conn, "webhook_operator_actions", columns, _actions(plan))
 
@@ -70,6 +72,24 @@ def _write_replays(conn: Connection[Any], plan: Plan, fates: Fates) -> None:
             " next_batch_at) VALUES (%s, %s, %s, %s, NULL)",
             parts,
         )
+
+
+def _write_discards(conn: Connection[Any], plan: Plan, fates: Fates) -> None:
+    """Let each replay be what somebody decided on instead: its dead letters were to be given up."""
+    with conn.cursor() as cur:
+        cur.executemany(
+            "INSERT INTO webhook_discards (id, state, filter, snapshot, reason, matched, eligible,"
+            " created_by, created_at, expires_at, started_by, started_at, finished_at)"
+            " SELECT %s, 'CANCELLED', r.filter, r.snapshot, 'nobody needs them', %s, %s, %s,"
+            " at, at + interval '15 min', %s, at + interval '1 min', at + interval '1 min'"
+            " FROM webhook_replays r, LATERAL (SELECT r.created_at - interval '1 hour') AS a (at)"
+            " WHERE r.id = %s",
+            [
+                (uuid7(replay.at // 1000, plan.chance.randbytes(10)),
+                 *[fates.requeued[replay.id]] * 2, *[replay.actor] * 2, UUID(bytes=replay.id))
+                for replay in plan.replays
+            ],
+        )  # fmt: skip
 
 
 def _actions(plan: Plan) -> Iterator[bytes]:

@@ -107,6 +107,7 @@ def _paths(rule: Rule, found: Samples) -> Mapping[str, Sequence[str]]:
         "subscription_id": _texts(found.subscriptions),
         "event_id": _texts({"": found.events}),
         "replay_id": _texts({"": found.replays}),
+        "discard_id": _texts({"": found.discards}),
         "number": {"": ["1"]},
         "name": {"": ["replay" if "deliver" in rule.rule else "test"]},
     }

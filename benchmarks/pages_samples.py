@@ -38,6 +38,7 @@ _SUBSCRIPTIONS: Final[Mapping[str, LiteralString]] = {
     "small": "SELECT id FROM webhook_subscriptions ORDER BY id DESC OFFSET 10 LIMIT %(each)s",
 }
 _REPLAYS: Final = "SELECT id FROM webhook_replays ORDER BY requeued DESC LIMIT %(each)s"
+_DISCARDS: Final = "SELECT id FROM webhook_discards LIMIT %(each)s"
 _EVENTS: Final = "SELECT event_id FROM webhook_deliveries ORDER BY id DESC LIMIT %(each)s"
 _DEEP: Final = """
 SELECT id FROM webhook_deliveries
@@ -59,6 +60,7 @@ class Samples:
         deliveries: by kind; each kind is a line of the table.
         subscriptions: likewise.
         replays: that were finished.
+        discards: of many at once.
         events: that met somebody.
         deep: a delivery far down the list: of ten, eight or nine are newer.
         deep_dead: likewise a dead letter, with the moment of its entry.
@@ -70,6 +72,7 @@ class Samples:
     deliveries: Mapping[str, Sequence[UUID]]
     subscriptions: Mapping[str, Sequence[UUID]]
     replays: Sequence[UUID]
+    discards: Sequence[UUID]
     events: Sequence[UUID]
     deep: UUID
     deep_dead: tuple[UUID, datetime]
@@ -90,6 +93,7 @@ def read_samples(conn: Connection[Any]) -> Samples:
         deliveries=_of_each(conn, _DELIVERIES),
         subscriptions=_of_each(conn, _SUBSCRIPTIONS),
         replays=_ids(conn, _REPLAYS),
+        discards=_ids(conn, _DISCARDS),
         events=_ids(conn, _EVENTS),
         deep=_row(conn, _DEEP)[0],
         deep_dead=(deep_dead[0], deep_dead[1]),
