@@ -81,6 +81,11 @@ class Listing:
     names: Mapping[UUID, str]
 
     @property
+    def selectable(self) -> Mapping[str, list[str]]:
+        """Give the filter as bulk actions need it: to them no state means the DLQ alone."""
+        return replace(self.scope, state=self.scope.state or tuple(State)).to_params()
+
+    @property
     def news(self) -> News:
         """Say that nothing is new yet."""
         return News(0, self.top)

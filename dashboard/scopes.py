@@ -13,6 +13,7 @@ from dashboard.names import names_of
 from fencepost.errors import InvalidInputError
 from fencepost.filter_values import ids
 from fencepost.filters import DeliveryFilter
+from fencepost.states import State
 
 CONFIRM_FROM: Final = 100
 """From so many deliveries on, their number has to be typed."""
@@ -50,7 +51,8 @@ def in_words(scope: DeliveryFilter) -> str:
         rest = replace(scope, sub=(), state=(), discarded=None)
     else:
         told, one = "deliveries", "delivery"
-        rest = replace(scope, sub=(), discarded=None)
+        states = () if set(scope.state) == set(State) else scope.state
+        rest = replace(scope, sub=(), state=states, discarded=None)
     if len(rest.id) > 1:
         told, rest = f"{len(rest.id)} picked {told}", replace(rest, id=())
     elif rest.id:

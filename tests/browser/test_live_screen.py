@@ -84,6 +84,9 @@ def test_fifty_transitions_move_nothing_that_is_in_use(
     lively.wait(sub, "DLQ", 40)
     page = new_page(at=lively.site)
     watch(page, f"/deliveries?sub={sub}", "/_f/deliveries/rows")
+    picked = page.locator("input[name=pick]")
+    for place in (1, 12, 39):  # the last one is delivered meanwhile
+        picked.nth(place).check()
     page.get_by_text("More filters").click()
     page.evaluate("scrollTo(0, 400)")
     held = page.locator("#rows [data-main]").nth(12)
@@ -100,6 +103,8 @@ def test_fifty_transitions_move_nothing_that_is_in_use(
     expect(page.locator("#rows tr").last).to_contain_text("delivered")
     assert page.evaluate("document.activeElement === window.same && scrollY") == 400
     assert page.locator("details.more").evaluate("e => e.open") is True
+    assert [place for place in range(40) if picked.nth(place).is_checked()] == [1, 12, 39]
+    expect(page.get_by_test_id("replay-selected")).to_have_text("Replay 3…")
     assert held.bounding_box() == box
     page.keyboard.press(".")
     expect(page.locator("#rows tr")).to_have_count(50)

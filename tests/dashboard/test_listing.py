@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import unescape
+from typing import Any
 from uuid import UUID
 
 from flask.testing import FlaskClient
@@ -43,6 +45,32 @@ def test_a_row_has_its_key_and_what_it_is_doing(viewer: FlaskClient, stage: Stag
     assert "in flight" in page
     assert shown(viewer.get("/deliveries?fenced=1").text) == []
     assert viewer.get("/deliveries?fenced=x").status_code == 422
+
+
+def test_what_is_selected_is_replayed_and_nothing_else(
+    operator: FlaskClient, viewer: FlaskClient, stage: Stage, post: Callable[..., Any]
+) -> None:
+    sub = stage.subscription()
+    (done,) = stage.deliveries(sub.id)
+    stage.send(done, 200)
+    dead, _ = stage.dead(sub.id, 2)
+    assert 'name="pick"' not in viewer.get("/deliveries").text
+    page = operator.get("/deliveries").text
+    assert f'name="pick" value="{dead}"' in page
+    assert "discard-selected" not in page
+    assert "discard-selected" in operator.get("/deliveries?state=dlq").text
+    found = re.search(r'name="filter" value="([^"]*)"', page)
+    assert found is not None
+    chosen = {"filter": unescape(found[1])}
+    answer = post(operator, "/replays", **chosen, pick=[str(dead), str(done)])
+    draft = operator.get(answer.location).text
+    assert 'replay-eligible">2<' in draft
+    assert "Send 1 again although it was delivered" in draft
+    assert "2 picked deliveries<" in draft
+    every = operator.get(post(operator, "/replays", **chosen, all="1").location).text
+    assert 'replay-eligible">3<' in every
+    assert "all deliveries<" in every
+    assert post(operator, "/replays", **chosen).status_code == 422
 
 
 def test_a_list_that_takes_too_long_says_what_to_do(viewer: FlaskClient, stage: Stage) -> None:
