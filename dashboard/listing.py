@@ -86,6 +86,11 @@ class Listing:
         return replace(self.scope, state=self.scope.state or tuple(State)).to_params()
 
     @property
+    def is_top(self) -> bool:
+        """Whether the list began with this page as it was read: what is above it came since."""
+        return self.prev_url is None and (bool(self.rows) or self.newest_url is None)
+
+    @property
     def news(self) -> News:
         """Say that nothing is new yet."""
         return News(0, self.top)

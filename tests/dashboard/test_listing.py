@@ -19,6 +19,12 @@ def shown(page: str) -> list[UUID]:
     return [UUID(each) for each in re.findall(r'data-testid="row-([^"]+)"', page)]
 
 
+def link(page: str, label: str) -> str:
+    found = re.search(rf'href="([^"]*)"[^>]*>{label}</a>', page)
+    assert found is not None
+    return unescape(found[1])
+
+
 def region(page: str, name: str) -> str:
     found = re.search(rf'id="{name}" hx-get="([^"]*)"', page)
     assert found is not None
@@ -45,6 +51,24 @@ def test_a_row_has_its_key_and_what_it_is_doing(viewer: FlaskClient, stage: Stag
     assert "in flight" in page
     assert shown(viewer.get("/deliveries?fenced=1").text) == []
     assert viewer.get("/deliveries?fenced=x").status_code == 422
+
+
+def test_what_is_new_is_counted_above_the_first_page_alone(
+    viewer: FlaskClient, stage: Stage
+) -> None:
+    sub = stage.subscription()
+    empty = viewer.get(f"/deliveries?sub={sub.id}").text
+    stage.deliveries(sub.id, 30)
+    assert "30 new, show" in viewer.get(region(empty, "new-rows"), headers=HX).text
+    first = viewer.get(f"/deliveries?sub={sub.id}&limit=25").text
+    second = viewer.get(link(first, "Older")).text
+    assert 'id="new-rows"' not in second
+    again = viewer.get(link(second, "Newer")).text
+    stage.deliveries(sub.id, 2)
+    for page in (first, again):
+        assert "2 new, show" in viewer.get(region(page, "new-rows"), headers=HX).text
+    stage.deliveries(sub.id, 99)
+    assert "100+ new, show" in viewer.get(region(first, "new-rows"), headers=HX).text
 
 
 def test_what_is_selected_is_replayed_and_nothing_else(
