@@ -71,6 +71,27 @@ def test_what_is_new_is_counted_above_the_first_page_alone(
     assert "100+ new, show" in viewer.get(region(first, "new-rows"), headers=HX).text
 
 
+def test_an_empty_list_says_why_and_what_to_do(viewer: FlaskClient) -> None:
+    assert "Nothing has been published" in viewer.get("/deliveries").text
+    page = viewer.get("/deliveries?from=-1h&type=nothing.at_all").text
+    assert "limited to event type nothing.at_all, from -1h." in page
+    assert "Nothing has been published" not in page
+    assert link(page, "Clear the filters") == "/deliveries"
+    assert link(page, "look through 30 days") == "/deliveries?type=nothing.at_all&from=-30d"
+    assert "look through" not in viewer.get("/deliveries?type=nothing.at_all").text
+
+
+def test_a_link_to_a_list_has_moments(viewer: FlaskClient, stage: Stage) -> None:
+    (sent,) = stage.deliveries(stage.subscription().id)
+    page = viewer.get("/deliveries?from=-1h&type=invoice.*").text
+    found = re.search(r'id="pinned">([^<]*)<', page)
+    assert found is not None
+    assert re.fullmatch(
+        r"http://localhost/deliveries\?type=invoice\.\*&from=20..-..-..T[^&]*Z", unescape(found[1])
+    )
+    assert shown(viewer.get(unescape(found[1])).text) == [sent]
+
+
 def test_what_is_selected_is_replayed_and_nothing_else(
     operator: FlaskClient, viewer: FlaskClient, stage: Stage, post: Callable[..., Any]
 ) -> None:
