@@ -117,3 +117,17 @@ def test_rows_are_picked_without_javascript(site: Site, new_page: Callable[..., 
     page.get_by_label("Select all 4 that match").check()
     page.get_by_test_id("replay-selected").click()
     expect(page.get_by_test_id("replay-eligible")).to_have_text("4")
+
+
+@pytest.mark.check(13)
+@pytest.mark.parametrize("path", ["/deliveries?", "/dlq?group=none&"])
+def test_a_row_is_selected_on_a_telephone(
+    site: Site, new_page: Callable[..., Page], path: str
+) -> None:
+    stage = site.stage
+    sub = stage.subscription("in a hand")
+    stage.dead(sub.id, 2)
+    page = new_page(viewport={"width": 320, "height": 700})
+    page.goto(f"{path}sub={sub.id}")
+    page.locator("input[name=pick]").nth(1).check()
+    expect(page.get_by_test_id("replay-selected")).to_have_text("Replay 1…")
