@@ -16,6 +16,7 @@ from dashboard.database import transaction
 from dashboard.ids import read_id
 from dashboard.roles import requires
 from fencepost import objects
+from fencepost.errors import InvalidInputError
 from fencepost.filters import DeliveryFilter
 from fencepost.store import deliveries, operators
 from fencepost.store.actions import LONGEST_REASON
@@ -44,6 +45,9 @@ FILTERS: Final = tuple(
 )
 """``fencepost.filters`` judges them, repetition included."""
 
+ORDERS: Final = ("newest", "oldest")
+SORT: Final = Parameter("sort", "newest (when not given) or oldest first")
+
 REASON: Final = Field(
     "reason", "string", "why; shown in the timeline", nullable=True, max_length=LONGEST_REASON
 )
@@ -51,17 +55,27 @@ REASON: Final = Field(
 
 @blueprint.get("/deliveries")
 @requires("viewer")
-@takes(*FILTERS, *WINDOW)
+@takes(*FILTERS, SORT, *WINDOW)
 def list_deliveries() -> ResponseReturnValue:
-    """List deliveries, the newest first; of the DLQ alone, the latest to enter it first."""
-    also = [parameter.name for parameter in WINDOW]
+    """List deliveries by age; those of the DLQ alone by the moment at which they entered it."""
+    also = [parameter.name for parameter in (SORT, *WINDOW)]
     scope = DeliveryFilter.from_params(request.args.to_dict(flat=False), also=also)
-    window = read_positions(scope.fingerprint())
+    order = request.args.get("sort", ORDERS[0])
+    if order not in ORDERS:
+        raise InvalidInputError("sort", f"sort is one of {', '.join(ORDERS)}")
+    is_oldest_first = order == "oldest"
+    mark = f"{scope.fingerprint()} {order}" if is_oldest_first else scope.fingerprint()
+    window = read_positions(mark)
     with transaction() as conn:
         page = deliveries.list_deliveries(
-            conn, scope, limit=window.limit, after=window.after, before=window.before
+            conn,
+            scope,
+            limit=window.limit,
+            after=window.after,
+            before=window.before,
+            is_oldest_first=is_oldest_first,
         )
-    return as_page(page, objects.delivery_json, scope=scope.fingerprint())
+    return as_page(page, objects.delivery_json, scope=mark)
 
 
 @blueprint.get("/deliveries/<delivery_id>")

@@ -33,6 +33,7 @@ def list_deliveries(
     after: Position | None = None,
     before: Position | None = None,
     is_from_end: bool = False,
+    is_oldest_first: bool = False,
 ) -> Page[Delivery]:
     """List deliveries, the newest first; dead letters alone by the moment of entry, latest first.
 
@@ -40,9 +41,10 @@ def list_deliveries(
         conn: reads only.
         scope: which ones; relative bounds count back from the database's clock.
         limit: of one page, 1 to 200.
-        after: continue with older ones, right after this row.
-        before: the newer ones right before this row; never both.
-        is_from_end: the oldest; with neither of the two.
+        after: continue right after this row.
+        before: those right before this row; never both.
+        is_from_end: the last page; with neither of the two.
+        is_oldest_first: the other way around; the rest goes with the order.
     """
     scope = pin(conn, scope)
     several = len(scope.sub) > 1
@@ -60,6 +62,7 @@ def list_deliveries(
         before=before,
         is_from_end=is_from_end,
         is_by_entry=scope.is_by_entry,
+        is_oldest_first=is_oldest_first,
         parts={"columns": _COLUMNS, "conditions": conditions},
     )
 

@@ -1,4 +1,4 @@
-"""Lists by keyset, newest first, in both directions: a page costs the same at any depth."""
+"""Lists by keyset, in both directions: a page costs the same at any depth."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def fetch_page(
     before: Position | None,
     is_from_end: bool = False,
     is_by_entry: bool = False,
+    is_oldest_first: bool = False,
     parts: Mapping[str, sql.Composable] | None = None,
 ) -> Page[Row]:
     """Read one page, and whether there is one before and one after it.
@@ -39,17 +40,19 @@ def fetch_page(
         row_factory: makes the rows.
         position: gives the sort key of a row.
         limit: rows of a page.
-        after: continue right after this row, with older ones.
+        after: continue right after this row.
         before: end right before this row; never both.
         is_from_end: the last page, wherever that begins; with neither of the two.
         is_by_entry: sorted by ``dead_at`` first, not by ``id`` alone.
+        is_oldest_first: in the order of time; after and before go with the order.
         parts: what else the query has in braces.
     """
     backwards = before is not None or is_from_end
+    ascending = is_oldest_first is not backwards
     key = before if backwards else after
     composed = query.format(
-        keyset=sql.SQL(_keyset(key, is_by_entry=is_by_entry, backwards=backwards)),
-        order=sql.SQL(_order(is_by_entry=is_by_entry, backwards=backwards)),
+        keyset=sql.SQL(_keyset(key, is_by_entry=is_by_entry, ascending=ascending)),
+        order=sql.SQL(_order(is_by_entry=is_by_entry, ascending=ascending)),
         **(parts or {}),
     )
     place = {} if key is None else {"key_id": key.id, "key_at": key.at}
@@ -67,15 +70,15 @@ def fetch_page(
     )
 
 
-def _keyset(key: Position | None, *, is_by_entry: bool, backwards: bool) -> str:
+def _keyset(key: Position | None, *, is_by_entry: bool, ascending: bool) -> str:
     if key is None:
         return _SQL.from_the_start
     if is_by_entry:
-        return _SQL.entered_after if backwards else _SQL.entered_before
-    return _SQL.newer_than if backwards else _SQL.older_than
+        return _SQL.entered_after if ascending else _SQL.entered_before
+    return _SQL.newer_than if ascending else _SQL.older_than
 
 
-def _order(*, is_by_entry: bool, backwards: bool) -> str:
+def _order(*, is_by_entry: bool, ascending: bool) -> str:
     if is_by_entry:
-        return _SQL.first_entered_first if backwards else _SQL.last_entered_first
-    return _SQL.oldest_first if backwards else _SQL.newest_first
+        return _SQL.first_entered_first if ascending else _SQL.last_entered_first
+    return _SQL.oldest_first if ascending else _SQL.newest_first

@@ -199,10 +199,33 @@ def test_a_cursor_belongs_to_its_filter(api: Api, owner: Connection[Any], sub: U
     assert problem["field"] == "after"
 
 
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_the_oldest_come_first_where_that_is_asked_for(
+    api: Api, owner: Connection[Any], sub: UUID, *, is_dead: bool
+) -> None:
+    ids = sorted(str(each) for each in make_deliveries(owner, sub, 5))
+    query = f"/deliveries?sub={sub}&limit=2"
+    if is_dead:
+        for id_ in (ids := ids[::-1]):  # in the order in which they enter the DLQ
+            api.post(f"/deliveries/{id_}/discard")
+        query += "&state=dlq"
+    found, after = [], ""
+    while True:
+        page = api.get(f"{query}&sort=oldest{after}")
+        found += [each["id"] for each in page["data"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert found == ids
+    assert api.get(f"{query}{after}", status=422)["field"] == "after"
+    back = api.get(f"{query}&sort=oldest&before={page['prev']}")["data"]
+    assert [each["id"] for each in back] == ids[2:4]
+
+
 def test_every_filter_is_declared(api: Api) -> None:
     view: Any = api.client.application.view_functions["api.list_deliveries"]
     names = [parameter.name for parameter in view.query_parameters]
-    assert names == [*NAMES, "limit", "after", "before"]
+    assert names == [*NAMES, "sort", "limit", "after", "before"]
 
 
 @pytest.mark.parametrize("path", ["", "/timeline"])

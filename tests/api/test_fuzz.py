@@ -68,6 +68,7 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "worker": ["w-1", "%"],
     "fenced": ["0", "1"],
     "discarded": ["0", "1"],
+    "sort": ["newest", "oldest"],
     "limit": ["1", "100"],
     "name": ["a", "é"],
     "url": ["http://127.0.0.1:9009/"],
@@ -178,7 +179,10 @@ def test_no_request_is_a_500(
 
 
 @unhurried
-@given(data=st.data(), names=st.lists(st.sampled_from([*NAMES, "limit"]), min_size=1, max_size=4))
+@given(
+    data=st.data(),
+    names=st.lists(st.sampled_from([*NAMES, "sort", "limit"]), min_size=1, max_size=4),
+)
 def test_no_parameter_of_the_list_is_a_500(api: Api, data: st.DataObject, names: list[str]) -> None:
     pairs = []
     for name in names:
