@@ -186,6 +186,19 @@ def test_an_old_draft_is_not_started(operator: FlaskClient, post: Post, stage: S
     assert '<strong data-testid="replay-eligible">3</strong>' in again
 
 
+def test_who_may_not_start_a_draft_is_shown_its_numbers_and_no_form(
+    operator: FlaskClient, viewer: FlaskClient, post: Post, stage: Stage
+) -> None:
+    stage.dead(stage.subscription().id, 2)
+    url = draft(operator, post)
+    for _ in range(2):
+        page = viewer.get(url).text
+        assert '<strong data-testid="replay-eligible">2</strong>' in page
+        assert f"{url}/start" not in page
+        assert "replay-recount" not in page
+        stage.conn.execute("UPDATE webhook_replays SET expires_at = fencepost_now()")
+
+
 def test_a_draft_says_who_gets_how_many_in_which_order_and_how_long_it_takes(
     operator: FlaskClient, post: Post, stage: Stage
 ) -> None:
