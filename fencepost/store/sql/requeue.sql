@@ -17,10 +17,11 @@ SELECT {columns}
 
 -- name: read_work
 -- Seconds until the next batch of any, NULL when none is running; and whether there are outcomes to count.
-SELECT (SELECT extract(epoch FROM min(p.next_batch_at) - fencepost_now())
+-- A part that was never begun is due since -infinity, from which PostgreSQL before 17 subtracts nothing.
+SELECT (SELECT extract(epoch FROM min(p.due_at) - fencepost_now())
           FROM webhook_replays r
          CROSS JOIN LATERAL (
-               SELECT p.next_batch_at
+               SELECT greatest(p.next_batch_at, fencepost_now()) AS due_at
                  FROM webhook_replay_parts p
                 WHERE p.replay_id = r.id AND p.next_batch_at IS NOT NULL
                 ORDER BY p.next_batch_at
