@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from flask import Flask, g, request
@@ -23,14 +24,16 @@ _MOST_RUNNING: Final = 3
 
 
 class Navigation:
-    """Read only by templates that show it: a fragment asks for none of it."""
+    """Read once, and only by templates that show it: a fragment asks for none of it."""
 
+    @cached_property
     def dead(self) -> int:
-        """Count the dead letters, up to a limit."""
+        """How many dead letters there are, up to a limit."""
         return count_capped(connection(), dead_letters(DeliveryFilter()), _MOST_DEAD)
 
+    @cached_property
     def running(self) -> Sequence[Replay]:
-        """List the bulk replays that are running, or have paused themselves."""
+        """The bulk replays that are running, or have paused themselves."""
         is_stuck = (Replay.state == "PAUSED") & Replay.paused_reason.is_not(None)
         query = select(Replay).where((Replay.state == "RUNNING") | is_stuck).order_by(Replay.id)
         return db.session.scalars(query.limit(_MOST_RUNNING)).all()

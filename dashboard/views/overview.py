@@ -96,7 +96,8 @@ def tables() -> Response:
 @requires("viewer")
 def nav_count() -> Response:
     """Refresh the count beside "DLQ" in every page's frame."""
-    return render_region("_nav_count.html", "count", version=Navigation().dead())
+    nav = Navigation()
+    return render_region("_nav_count.html", "count", version=nav.dead, nav=nav)
 
 
 def _frame(period: Period) -> dict[str, Any]:

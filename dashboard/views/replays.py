@@ -97,9 +97,9 @@ def progress(replay_id: str) -> Response:
 @requires("viewer")
 def running() -> Response:
     """Refresh the bar of running replays that every page has."""
-    rows = Navigation().running()
-    version = [(row.id, row.state, row.requeued, row.skipped) for row in rows]
-    return render_region("layout.html", "running", version=version, refreshed=True)
+    nav = Navigation()
+    version = [(row.id, row.state, row.requeued, row.skipped) for row in nav.running]
+    return render_region("layout.html", "running", version=version, nav=nav, refreshed=True)
 
 
 @blueprint.get("/_f/replays/<replay_id>/estimate")
